@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "kernels/error.h"
+#include "kernels/packed_weight.h"
+#include "kernels/tensor_view.h"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kernels {
+
+/// An order of work on one device. On the CPU every operation is finished when its call returns.
+class Stream {
+public:
+    virtual ~Stream() = default;
+    virtual void synchronize() = 0;
+};
+
+/// Memory of one device, freed with the object; zeroed when made.
+class Buffer {
+public:
+    virtual ~Buffer() = default;
+    [[nodiscard]] virtual std::byte *data() = 0;
+    [[nodiscard]] virtual std::size_t bytes() const = 0;
+};
+
+enum class Activation { Silu, GeluTanh, GeluErf };
+
+/// Rotary embedding of one layer kind. Pairs are (2i, 2i+1) when interleaved (GGUF llama), else (i, i + rotaryDim/2).
+struct RopeTable {
+    int rotaryDim = 0;                     ///< leading elements of a head that rotate
+    bool interleaved = true;
+    float attentionFactor = 1.0F;          ///< multiplies cos and sin (yarn)
+    std::vector<double> inverseFrequencies; ///< [rotaryDim / 2], radians per position
+};
+
+/// What attention needs to know of a layer.
+struct AttentionShape {
+    int heads = 0;
+    int kvHeads = 0;  ///< divides heads
+    int headDim = 0;
+    float scale = 0.0F;
+    int window = 0;        ///< keys seen by a query including itself; 0 = all
+    float softCap = 0.0F;  ///< 0 = none
+    const float *sinks = nullptr; ///< [heads] or null
+};
+
+/// Where the tokens of a step belong. Token t of sequence s is query row queryStarts[s] + t; its absolute
+/// position is contextLengths[s] - (queryStarts[s + 1] - queryStarts[s]) + t, and it sees keys up to itself.
+struct PagedBatch {
+    std::span<const int> queryStarts;    ///< [sequences + 1]
+    std::span<const int> contextLengths; ///< [sequences], tokens in the cache including this step's
+    std::span<const int> blockTables;    ///< [sequences, maxBlocks], block numbers
+    int maxBlocks = 0;
+    int blockTokens = 0;                 ///< tokens of one block, a power of two, 8..128
+};
+
+/// The operations a model is made of, on one device. All tensors are views on that device. Activations are F32.
+///
+/// Batch invariance: every output row of linear, attention and norm is the same sequence of float operations
+/// whatever stands beside it in the batch, however prompts are chunked and wherever blocks lie.
+/// Thread: one caller at a time. \throws Error; a wrong shape is Error Internal.
+class Ops {
+public:
+    virtual ~Ops() = default;
+
+    [[nodiscard]] virtual std::string_view name() const = 0; ///< "reference", "cpu"
+    [[nodiscard]] virtual std::string_view isa() const = 0;  ///< "scalar", "avx2", "avx512", "avx512-vnni", "amx"
+    [[nodiscard]] virtual int threads() const = 0;
+    /// Changes the number of worker threads; between steps only. Results do not depend on it.
+    virtual void setThreads(int threads) = 0;
+
+    [[nodiscard]] virtual std::unique_ptr<Stream> makeStream() = 0;
+    /// \throws Error OutOfMemory naming bytes asked for
+    [[nodiscard]] virtual std::unique_ptr<Buffer> allocate(std::size_t bytes) = 0;
+
+    /// Whether `pack` and `linear` take weights of this type.
+    [[nodiscard]] virtual bool supportsWeight(DType type) const = 0;
+    /// Packs parts stacked along the rows; all have the same columns, types may differ. The part data must stay
+    /// valid only during the call unless keepsSource() is true. \throws Error Refused for an unsupported type
+    [[nodiscard]] virtual std::unique_ptr<PackedWeight> pack(std::span<const WeightPart> parts) = 0;
+    /// True when packed weights go on reading the source bytes (reference backend).
+    [[nodiscard]] virtual bool keepsSource() const = 0;
+
+    /// out[i] = row ids[i] of the table. out [tokens, columns]
+    virtual void embed(const PackedWeight &table, std::span<const int> ids, TensorView out, Stream &stream) = 0;
+    /// out = x Wᵀ (+ bias). x [tokens, columns], out [tokens, rows], bias [rows] or null
+    virtual void linear(const PackedWeight &weight, TensorView x, TensorView out, const float *bias, Stream &stream) = 0;
+    /// inout += x Wᵀ (+ bias), the residual branch. inout [tokens, rows]
+    virtual void linearAdd(const PackedWeight &weight, TensorView x, TensorView inout, const float *bias, Stream &stream) = 0;
+    /// out = act(x Gᵀ) * (x Uᵀ) with gate and up packed as two parts of equal rows. out [tokens, rows / 2]
+    virtual void linearGated(const PackedWeight &gateUp, Activation activation, TensorView x, TensorView out, Stream &stream) = 0;
+    /// out = x / rms(x) * weight, per row of the last dimension. x, out [tokens, n] or [tokens, heads, n], weight [n] F32
+    virtual void rmsNorm(TensorView x, const float *weight, float epsilon, TensorView out, Stream &stream) = 0;
+    /// inout += x. [tokens, n]
+    virtual void add(TensorView x, TensorView inout, Stream &stream) = 0;
+    /// Rotates in place. heads [tokens, heads, headDim], positions [tokens]
+    virtual void rope(TensorView heads, std::span<const int> positions, const RopeTable &table, Stream &stream) = 0;
+    /// Writes k and v [tokens, kvHeads, headDim] to their slots (block * blockTokens + offset) of one layer
+    /// [blocks, 2, kvHeads, blockTokens, headDim] given as a contiguous rank-4 view [blocks * 2, kvHeads, blockTokens, headDim].
+    virtual void kvStore(TensorView k, TensorView v, TensorView kvLayer, std::span<const int> slots, Stream &stream) = 0;
+    /// Causal attention over the paged cache, tiled with online softmax; never builds the score matrix.
+    /// q, out [tokens, heads, headDim]; kvLayer as in kvStore, F32, F16 or BF16.
+    virtual void pagedAttention(TensorView q, TensorView kvLayer, const PagedBatch &batch, const AttentionShape &shape,
+                                TensorView out, Stream &stream) = 0;
+    /// out[i] = x[rows[i]]. x [tokens, n], out [rows, n]
+    virtual void gatherRows(TensorView x, std::span<const int> rows, TensorView out, Stream &stream) = 0;
+    /// Copies block `from` over `to` in one layer.
+    virtual void copyBlock(TensorView kvLayer, int from, int to, Stream &stream) = 0;
+};
+
+/// Choices for a CPU backend.
+struct OpsOptions {
+    bool reference = false;
+    int threads = 0;          ///< 0 = cores
+    std::string isa = "auto"; ///< auto, scalar, avx2, avx512, avx512-vnni, amx
+};
+
+/// \throws Error NoDevice when the machine lacks the level asked for, InvalidArgument for an unknown name
+[[nodiscard]] std::unique_ptr<Ops> makeOps(const OpsOptions &options);
+
+/// Instruction levels that this machine (CPU and operating system) grants, lowest first.
+[[nodiscard]] std::vector<std::string> availableIsaLevels();
+
+} // namespace kernels

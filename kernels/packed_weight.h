@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "kernels/dtype.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kernels {
+
+/// One weight matrix as the file holds it: [rows, columns], rows contiguous, `columns` a multiple of the block size.
+struct WeightPart {
+    std::string name;
+    DType type = DType::F32;
+    std::int64_t rows = 0;    ///< output features
+    std::int64_t columns = 0; ///< input features
+    const std::byte *data = nullptr;
+};
+
+/// A backend's own layout of one weight matrix, or of several fused along the rows (QKV; gate and up).
+/// Made once at load by Ops::pack; above `kernels` it is opaque. Computed in-quant, never expanded.
+class PackedWeight {
+public:
+    virtual ~PackedWeight() = default;
+
+    [[nodiscard]] std::int64_t rows() const { return m_rows; }
+    [[nodiscard]] std::int64_t columns() const { return m_columns; }
+    [[nodiscard]] const std::vector<std::int64_t> &partRows() const { return m_partRows; }
+    /// Bytes that this object keeps resident, besides mapped file pages that it still reads.
+    [[nodiscard]] std::size_t residentBytes() const { return m_residentBytes; }
+    /// Bytes read from memory by one pass over the matrix; for roofline figures.
+    [[nodiscard]] std::size_t bytesPerPass() const { return m_bytesPerPass; }
+
+protected:
+    std::int64_t m_rows = 0;
+    std::int64_t m_columns = 0;
+    std::vector<std::int64_t> m_partRows;
+    std::size_t m_residentBytes = 0;
+    std::size_t m_bytesPerPass = 0;
+};
+
+} // namespace kernels
