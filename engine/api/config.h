@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace engine {
+
+enum class BackendKind { Auto, Reference };
+enum class KvType { Auto, F32, F16, BF16 }; ///< Auto: F16, F32 under the reference backend
+enum class SchedulingPolicy { Fcfs, Priority, Shortest };
+
+/// Limits that act between two steps; a change takes effect at the next one.
+struct BatchLimits {
+    int maxNumSeqs = 64;
+    int maxNumBatchedTokens = 2048; ///< decode and prefill tokens of one step; at least maxNumSeqs
+    bool operator==(const BatchLimits &) const = default;
+};
+
+/// Sizes of the KV pool; a change waits for an idle moment.
+struct KvPoolConfig {
+    int blockTokens = 16;          ///< 8, 16, 32, 64 or 128
+    int numBlocks = 0;             ///< 0 = from budgetBytes
+    std::size_t budgetBytes = 0;   ///< 0 = the default rule of `--kv-cache-memory-bytes`
+    KvType type = KvType::Auto;
+    bool prefixCaching = true;
+    bool operator==(const KvPoolConfig &) const = default;
+};
+
+/// Everything that loading a model needs to know. Requested values; ModelInfo holds the effective ones.
+struct EngineConfig {
+    std::string device = "auto";   ///< auto, cpu
+    int threads = 0;               ///< 0 = cores
+    std::string isa = "auto";
+    BackendKind backend = BackendKind::Auto;
+    int maxModelLen = 0;           ///< prompt + output of one request; 0 = min(model, 8192)
+    double memoryReserve = 0.20;   ///< share of free memory kept for peaks
+    SchedulingPolicy policy = SchedulingPolicy::Fcfs;
+    bool deterministic = true;
+    bool profile = false;
+    BatchLimits limits;
+    KvPoolConfig kv;
+};
+
+} // namespace engine

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/api/config.h"
+#include "engine/api/events.h"
+#include "engine/api/request.h"
+#include "engine/api/stats.h"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace engine {
+
+/// What a view can subscribe to; an unwatched topic costs nothing.
+enum class Topic { Blocks, Devices };
+
+/// A running engine: one thread of its own that loads models and works through steps. Every call returns at once;
+/// answers come as events. Implementations: the one in this process, a fake for tests, later a remote one.
+///
+/// Thread: any; calls and takeEvents may come from different threads. The destructor stops, joins, then frees.
+class Engine {
+public:
+    virtual ~Engine() = default;
+
+    /// Replaces the loaded model; on failure the old one stays loaded and LoadFailed tells why.
+    /// Running requests are cancelled only when the new model is ready.
+    virtual void loadModel(const std::string &path, const EngineConfig &config) = 0;
+    virtual void cancelLoad() = 0;
+    virtual void unloadModel() = 0;
+
+    /// Answers with RequestAccepted, TokenEvents and one RequestFinished, also when no model is loaded.
+    virtual RequestId submit(Request request) = 0;
+    /// Several at once, so that they enter the same step.
+    virtual std::vector<RequestId> submitAll(std::vector<Request> requests) = 0;
+    virtual void cancel(RequestId id) = 0;
+    /// Replaces the sampling of a running request from the next step on; seed, stop and maxTokens included.
+    virtual void setSampling(RequestId id, const SamplingParams &sampling) = 0;
+
+    /// Each answers with ParametersApplied carrying the returned revision. Limits apply at the next step, the KV
+    /// pool and threads when nothing runs. A pending change of the same kind is replaced.
+    virtual std::uint64_t setLimits(const BatchLimits &limits) = 0;
+    virtual std::uint64_t setKvPool(const KvPoolConfig &kv) = 0;
+    virtual std::uint64_t setThreads(int threads) = 0;
+
+    /// All events since the last call, in order.
+    [[nodiscard]] virtual std::vector<Event> takeEvents() = 0;
+    /// Called from an engine thread when events become available after the box was empty. Must not block.
+    virtual void setWakeCallback(std::function<void()> wake) = 0;
+
+    /// Steps after the last call by this reader, oldest first; at most the last few thousand are kept.
+    [[nodiscard]] virtual std::vector<StepStats> takeSteps() = 0;
+    [[nodiscard]] virtual EngineTotals totals() const = 0;
+    virtual void watch(Topic topic, bool on) = 0;
+    /// The newest map, or null when unwatched or nothing is loaded.
+    [[nodiscard]] virtual std::shared_ptr<const BlockMap> blockMap() const = 0;
+    [[nodiscard]] virtual std::shared_ptr<const std::vector<DeviceStats>> devices() const = 0;
+    /// Tokens of one block of the watched map, as text; empty when it holds none. Answers within a step.
+    [[nodiscard]] virtual std::string blockText(int block) = 0;
+};
+
+/// The engine of this process. Its thread runs until the object is destroyed.
+[[nodiscard]] std::unique_ptr<Engine> makeEngine();
+
+/// One reading of every device of this machine; loads NVML at run time when it is there.
+[[nodiscard]] std::vector<DeviceStats> readDevices();
+
+} // namespace engine

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/api/config.h"
+#include "engine/api/error.h"
+#include "engine/api/request.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace engine {
+
+/// What a loaded model is, with the effective values of everything that was asked for.
+struct ModelInfo {
+    std::string path;
+    std::string name;
+    std::string architecture;
+    std::string chatTemplate; ///< empty when the model has none
+    std::int64_t parameters = 0;
+    std::size_t fileBytes = 0;
+    std::size_t weightBytes = 0; ///< resident after packing
+    std::size_t workspaceBytes = 0;
+    int layers = 0;
+    int vocabSize = 0;
+    int contextLength = 0;       ///< the model's own
+    std::string backend;         ///< cpu, reference
+    std::string isa;
+    EngineConfig effective;      ///< threads, maxModelLen, limits, kv.numBlocks, kv.budgetBytes as they are in force
+    std::vector<std::string> warnings;
+};
+
+struct LoadProgress { double fraction = 0; std::string stage; };
+struct ModelLoaded { ModelInfo info; };
+struct LoadFailed { std::string path; ErrorCode code = ErrorCode::Internal; std::string message; };
+struct ModelUnloaded {};
+/// The file under a loaded model was changed, cut or deleted; the model goes on from memory.
+struct ModelFileChanged { std::string path; std::string what; };
+
+/// The request was taken: its prompt has this many tokens.
+struct RequestAccepted { RequestId id = 0; int promptTokens = 0; };
+
+struct TokenLogprob { int id = 0; std::string piece; double logprob = 0; };
+/// One token as sampled. `top` holds the alternatives asked for, best first.
+struct SampledToken { TokenLogprob token; std::vector<TokenLogprob> top; };
+
+/// New output of one request. `text` is complete UTF-8 and may be empty while bytes or a stop string are held back.
+struct TokenEvent {
+    RequestId id = 0;
+    std::string text;
+    std::vector<int> ids;
+    std::vector<SampledToken> logprobs; ///< empty unless asked for
+    int cachedTokens = 0;
+};
+
+/// The last event of a request.
+struct RequestFinished {
+    RequestId id = 0;
+    FinishReason reason = FinishReason::Stop;
+    Usage usage;
+    Timings timings;
+    ErrorCode code = ErrorCode::Internal; ///< with reason Failed
+    std::string error;                    ///< with reason Failed
+};
+
+/// Limits, pool or threads changed; carries what is in force now.
+struct ParametersApplied {
+    std::uint64_t revision = 0; ///< of the setLimits, setKvPool or setThreads call
+    std::uint64_t step = 0;     ///< first step that uses it
+    EngineConfig effective;
+    std::string note;           ///< why an effective value differs from the requested one, else empty
+};
+
+using Event = std::variant<LoadProgress, ModelLoaded, LoadFailed, ModelUnloaded, ModelFileChanged, RequestAccepted,
+                           TokenEvent, RequestFinished, ParametersApplied>;
+
+} // namespace engine

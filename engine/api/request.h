@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace engine {
+
+using RequestId = std::uint64_t; ///< never 0
+
+/// Sampling of one request. Order: penalties, top_k, top_p, min_p, temperature, draw.
+/// A whole value, replaced as one; applies from the next step.
+struct SamplingParams {
+    double temperature = 0.8; ///< 0 = argmax, lowest id on an exact tie
+    int topK = 40;            ///< 0 = off
+    double topP = 0.95;       ///< 1 = off
+    double minP = 0.0;        ///< relative to the largest probability; 0 = off
+    double repetitionPenalty = 1.0;
+    double presencePenalty = 0.0;
+    double frequencyPenalty = 0.0;
+    std::optional<std::uint64_t> seed; ///< absent = chosen at random by the engine
+    int maxTokens = 0;        ///< 0 = until the context is full
+    std::vector<std::string> stop;
+    int logprobs = -1;        ///< alternatives per token, 0 = only the chosen one, -1 = none
+    bool ignoreEos = false;
+    bool operator==(const SamplingParams &) const = default;
+};
+
+struct ChatMessage {
+    std::string role; ///< system, user, assistant, tool
+    std::string content;
+};
+
+/// One question to the model: exactly one of prompt, ids and messages is used, in this order of preference.
+struct Request {
+    std::optional<std::string> prompt;   ///< encoded with BOS as the model does
+    std::optional<std::vector<int>> ids; ///< as they are
+    std::vector<ChatMessage> messages;   ///< through the model's chat template
+    bool parseSpecial = false;           ///< read special tokens written in `prompt`
+    int priority = 0;                    ///< lower first, under the priority policy
+    SamplingParams sampling;
+};
+
+enum class FinishReason { Stop, Length, ContextFull, Cancelled, Failed };
+
+/// "stop", "length", "context", "cancelled", "error"
+[[nodiscard]] const char *toString(FinishReason reason);
+
+struct Usage {
+    int promptTokens = 0;
+    int completionTokens = 0;
+    int cachedTokens = 0; ///< of the prompt, taken from the prefix cache
+};
+
+/// vLLM's definitions: TTFT = arrival to first token; TPOT = (E2E - TTFT) / (output tokens - 1).
+struct Timings {
+    double queueMs = 0;
+    double ttftMs = 0;
+    double tpotMs = 0;
+    double e2eMs = 0;
+    double promptTokensPerSecond = 0; ///< uncached prompt tokens over prefill time
+    double tokensPerSecond = 0;       ///< decode only, 1000 / tpotMs
+};
+
+} // namespace engine

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/api/error.h"
+
+#include <nlohmann/json.hpp>
+
+#include <string_view>
+
+namespace engine {
+
+/// Objects keep the order of their keys. Not for objects of more than a few thousand members.
+using Json = nlohmann::ordered_json;
+
+/// Parses one JSON text with a limit on nesting; duplicate keys are refused.
+/// `what` names the text in errors. \throws Error Refused with the byte offset
+[[nodiscard]] Json parseJson(std::string_view text, std::string_view what, int maxDepth = 64);
+
+} // namespace engine

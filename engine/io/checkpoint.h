@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/api/error.h"
+#include "kernels/dtype.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace engine {
+
+/// One metadata value of a checkpoint. Arrays are homogeneous.
+using MetadataValue = std::variant<bool, std::int64_t, std::uint64_t, double, std::string, std::vector<bool>,
+                                   std::vector<std::int64_t>, std::vector<std::uint64_t>, std::vector<double>,
+                                   std::vector<std::string>>;
+
+/// Keys in file order with typed access; a wrong type is Error Refused naming key, found and wanted.
+class Metadata {
+public:
+    void add(std::string key, MetadataValue value);
+    [[nodiscard]] const MetadataValue *find(std::string_view key) const;
+    [[nodiscard]] const std::vector<std::pair<std::string, MetadataValue>> &entries() const { return m_entries; }
+
+    [[nodiscard]] std::optional<std::int64_t> integer(std::string_view key) const; ///< any integer type that fits
+    [[nodiscard]] std::optional<double> number(std::string_view key) const;        ///< any numeric type
+    [[nodiscard]] std::optional<bool> boolean(std::string_view key) const;
+    [[nodiscard]] const std::string *text(std::string_view key) const;
+    [[nodiscard]] const std::vector<std::string> *texts(std::string_view key) const;
+    [[nodiscard]] std::optional<std::vector<std::int64_t>> integers(std::string_view key) const; ///< array of any integer type
+    [[nodiscard]] std::optional<std::vector<double>> numbers(std::string_view key) const;
+
+private:
+    std::vector<std::pair<std::string, MetadataValue>> m_entries;
+};
+
+/// One tensor of a checkpoint. Shape is slowest dimension first (GGUF's order reversed).
+struct TensorInfo {
+    std::string name;
+    kernels::DType type = kernels::DType::F32;
+    std::vector<std::int64_t> shape;
+    std::uint64_t fileOffset = 0; ///< absolute
+    std::uint64_t bytes = 0;
+    int file = 0; ///< shard number
+    std::string typeName; ///< as the file spells it, also for types that cannot be computed
+};
+
+/// A model's files: metadata and mapped tensors. Everything declared has been checked against the bytes present.
+///
+/// Thread: immutable after open, except releasePages. \throws Error Refused or IoError
+/// Source: GGUF specification, ggml-org/ggml:docs/gguf.md.
+class Checkpoint {
+public:
+    virtual ~Checkpoint() = default;
+
+    [[nodiscard]] virtual const std::string &path() const = 0;
+    [[nodiscard]] virtual const Metadata &metadata() const = 0;
+    [[nodiscard]] virtual const std::vector<TensorInfo> &tensors() const = 0;
+    [[nodiscard]] virtual const TensorInfo *find(std::string_view name) const = 0;
+    /// The tensor's bytes in the mapping; reading them can never raise SIGBUS (see checkUnchanged).
+    [[nodiscard]] virtual std::span<const std::byte> bytes(const TensorInfo &tensor) const = 0;
+    [[nodiscard]] virtual std::uint64_t fileBytes() const = 0;
+    [[nodiscard]] virtual std::vector<std::string> warnings() const = 0;
+    /// Empty while the files on disk are the ones that were opened and every page could be read; else one
+    /// sentence: changed, cut, replaced or deleted.
+    [[nodiscard]] virtual std::string checkUnchanged() const = 0;
+    /// Tells the system that the mapped pages of a tensor are not needed any more.
+    virtual void releasePages(const TensorInfo &tensor) const = 0;
+};
+
+/// Opens a GGUF file, or the first shard of a set, and all its shards.
+[[nodiscard]] std::unique_ptr<Checkpoint> openCheckpoint(const std::string &path);
+
+} // namespace engine

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/models/model_config.h"
+#include "kernels/ops.h"
+
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace engine {
+
+class KvCache;
+
+/// The tokens of one step, flattened: a sequence's tokens stand together. Built by the runtime from a Batch.
+struct ForwardBatch {
+    std::vector<int> tokenIds;       ///< [tokens]
+    std::vector<int> positions;      ///< [tokens]
+    std::vector<int> slots;          ///< [tokens], block * blockTokens + offset
+    std::vector<int> queryStarts;    ///< [sequences + 1]
+    std::vector<int> contextLengths; ///< [sequences], including this step's tokens
+    std::vector<int> blockTables;    ///< [sequences, maxBlocks]
+    int maxBlocks = 0;
+    std::vector<int> logitRows;      ///< token rows whose logits are wanted
+};
+
+/// A network with its weights on one rank. Thread: the rank's worker.
+class Model {
+public:
+    virtual ~Model() = default;
+    [[nodiscard]] virtual const ModelConfig &config() const = 0;
+    /// Bytes of scratch that a step of that size needs.
+    [[nodiscard]] virtual std::size_t workspaceBytes(int maxTokens, int maxLogitRows) const = 0;
+    [[nodiscard]] virtual std::size_t weightBytes() const = 0; ///< resident
+    /// Weight bytes read by one decode step of one sequence; for roofline figures.
+    [[nodiscard]] virtual std::size_t bytesPerToken() const = 0;
+    /// Runs the layers over `batch`, writing K and V to `kv`; logits [logitRows, vocab] F32.
+    virtual void forward(const ForwardBatch &batch, KvCache &kv, kernels::TensorView logits, kernels::Stream &stream) = 0;
+};
+
+} // namespace engine

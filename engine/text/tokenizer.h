@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/api/error.h"
+#include "engine/api/text.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace engine {
+
+enum class TokenKind { Normal, Unknown, Control, UserDefined, Unused, Byte };
+
+/// A vocabulary as plain data, read from GGUF keys by the runtime.
+struct VocabularyData {
+    std::string model; ///< tokenizer.ggml.model: "gpt2", "llama", ...
+    std::string pre;   ///< tokenizer.ggml.pre
+    std::vector<std::string> tokens;
+    std::vector<TokenKind> kinds;   ///< empty or as long as tokens
+    std::vector<float> scores;      ///< empty or as long as tokens
+    std::vector<std::string> merges; ///< "left right"
+    std::optional<int> bos, eos, eot, eom, unk, pad;
+    std::optional<bool> addBos, addEos, addSpacePrefix;
+};
+
+/// Text to ids and back. Immutable; any thread.
+class Tokenizer : public TextModel {
+public:
+    [[nodiscard]] virtual bool isControl(int id) const = 0;
+    /// The exact bytes that a token stands for; empty for control tokens when `skipSpecial`.
+    [[nodiscard]] virtual std::string bytes(int id, bool skipSpecial) const = 0;
+    [[nodiscard]] virtual std::optional<int> bos() const = 0;
+    [[nodiscard]] virtual std::optional<int> eos() const = 0;
+    [[nodiscard]] virtual bool addsBos() const = 0; ///< encode(addSpecial) begins with BOS
+    [[nodiscard]] virtual bool isEndOfGeneration(int id) const = 0; ///< eos, eot, eom and the like
+    [[nodiscard]] virtual std::optional<int> find(std::string_view piece) const = 0;
+};
+
+/// \throws Error Refused naming the key and the fault; an unknown pre-tokenizer is refused with its name
+[[nodiscard]] std::unique_ptr<Tokenizer> makeTokenizer(const VocabularyData &data);
+/// `tokenizerJson` is the text of tokenizer.json, `configJson` of tokenizer_config.json or empty.
+[[nodiscard]] std::unique_ptr<Tokenizer> makeTokenizer(std::string_view tokenizerJson, std::string_view configJson);
+
+} // namespace engine
