@@ -4,11 +4,13 @@
 #include "engine/models/model_config.h"
 #include "kernels/ops.h"
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
-namespace engine {
+namespace engine
+{
 
 class KvCache;
 
@@ -21,21 +23,29 @@ struct ForwardBatch {
     std::vector<int> contextLengths; ///< [sequences], including this step's tokens
     std::vector<int> blockTables;    ///< [sequences, maxBlocks]
     int maxBlocks = 0;
-    std::vector<int> logitRows;      ///< token rows whose logits are wanted
+    std::vector<int> logitRows; ///< token rows whose logits are wanted
 };
 
 /// A network with its weights on one rank. Thread: the rank's worker.
-class Model {
+class Model
+{
 public:
     virtual ~Model() = default;
     [[nodiscard]] virtual const ModelConfig &config() const = 0;
     /// Bytes of scratch that a step of that size needs.
     [[nodiscard]] virtual std::size_t workspaceBytes(int maxTokens, int maxLogitRows) const = 0;
+    /// Allocates that scratch, so that no step up to this size allocates anything; only between steps.
+    /// \throws Error OutOfMemory naming the bytes; what was reserved before stays
+    virtual void reserve(int maxTokens, int maxLogitRows) = 0;
     [[nodiscard]] virtual std::size_t weightBytes() const = 0; ///< resident
     /// Weight bytes read by one decode step of one sequence; for roofline figures.
     [[nodiscard]] virtual std::size_t bytesPerToken() const = 0;
     /// Runs the layers over `batch`, writing K and V to `kv`; logits [logitRows, vocab] F32.
-    virtual void forward(const ForwardBatch &batch, KvCache &kv, kernels::TensorView logits, kernels::Stream &stream) = 0;
+    virtual void forward(const ForwardBatch &batch, KvCache &kv, kernels::TensorView logits,
+                         kernels::Stream &stream) = 0;
+    /// Called when a layer begins, with its number; with the number of layers when the output head begins. For
+    /// profiles.
+    virtual void setLayerCallback(std::function<void(int layer)> callback) = 0;
 };
 
 } // namespace engine

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/core/tensor.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace engine
+{
+
+/// Sizes that fix one rank's KV cache; made by ModelConfig::kvShape().
+struct KvShape {
+    int layers = 0;
+    int kvHeads = 0;                            ///< on this rank, after the tensor-parallel split
+    int headDim = 0;                            ///< elements
+    int blockTokens = 16;                       ///< tokens in one block, a power of two
+    kernels::DType dtype = kernels::DType::F16; ///< F32, F16 or BF16
+
+    /// Bytes of one block over all layers, keys and values together.
+    [[nodiscard]] std::size_t bytesPerBlock() const;
+    bool operator==(const KvShape &) const = default;
+};
+
+/// Paged key/value storage of one rank.
+///
+/// A layer is one tensor [blocks, 2, kvHeads, blockTokens, headDim], 2 being key then value. KvCache owns the
+/// bytes; who uses which block is known to BlockManager alone. Memory is committed by the system page by page
+/// as blocks are first written; until then it reads as zero.
+///
+/// Thread: the rank's worker only.
+/// Source: Kwon et al. 2023, arXiv:2309.06180, section 4 (PagedAttention).
+class KvCache
+{
+public:
+    /// Allocates `blocks` blocks on the device of `ops`, which must outlive this. \pre blocks >= 1
+    /// \throws Error OutOfMemory, naming the bytes asked for; keeps nothing.
+    KvCache(const KvShape &shape, int blocks, kernels::Ops &ops);
+
+    /// Most blocks that fit in `budgetBytes`; 0 when not one does.
+    [[nodiscard]] static int blocksThatFit(const KvShape &shape, std::size_t budgetBytes);
+
+    [[nodiscard]] const KvShape &shape() const { return m_shape; }
+    [[nodiscard]] int blocks() const { return m_blocks; }
+    [[nodiscard]] std::size_t bytes() const; ///< of the whole pool, committed or not
+
+    /// One layer as [blocks * 2, kvHeads, blockTokens, headDim]; lives as long as this. \pre 0 <= layer < layers
+    [[nodiscard]] kernels::TensorView layer(int layer);
+
+    /// Queues on `stream` a copy of block `from` over `to` in every layer. \pre from != to
+    void copyBlock(int from, int to, kernels::Stream &stream);
+
+private:
+    KvShape m_shape;
+    int m_blocks = 0;
+    kernels::Ops &m_ops;
+    std::vector<Tensor> m_layers;
+};
+
+} // namespace engine

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/api/config.h"
+#include "engine/api/events.h"
+#include "engine/io/checkpoint.h"
+#include "engine/runtime/model_runner.h"
+#include "engine/text/chat_template.h"
+#include "engine/text/tokenizer.h"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+namespace engine
+{
+
+/// Sizes of a KV pool that can be made now.
+struct KvPoolPlan {
+    int blocks = 0;
+    int blockTokens = 0;
+    std::size_t bytes = 0;
+    std::string note; ///< why it differs from what was asked for, else empty
+};
+
+/// A model that is ready to run: files, vocabulary, template and runner, with the effective values of everything
+/// that was asked for. Thread: the engine thread.
+class LoadedModel
+{
+public:
+    /// `fraction` 0..1 of the work, `stage` what is being done.
+    using ProgressCallback = std::function<void(double fraction, const std::string &stage)>;
+
+    /// \throws Error Refused for a file that is broken or not supported, OutOfMemory, NoDevice, InvalidArgument,
+    /// Cancelled when `stop` was requested between two tensors
+    LoadedModel(const std::string &path, const EngineConfig &config, const ProgressCallback &progress,
+                std::stop_token stop);
+    ~LoadedModel();
+
+    [[nodiscard]] const ModelInfo &info() const { return m_info; }
+    [[nodiscard]] const Checkpoint &checkpoint() const { return *m_checkpoint; }
+    [[nodiscard]] const Tokenizer &tokenizer() const { return *m_tokenizer; }
+    /// Null when the model has none that can be used; info().warnings then says why.
+    [[nodiscard]] const ChatTemplate *chatTemplate() const { return m_template ? &*m_template : nullptr; }
+    [[nodiscard]] ModelRunner &runner() { return *m_runner; }
+    /// Null unless EngineConfig::profile.
+    [[nodiscard]] const Profile *profile() const { return m_profile.get(); }
+
+    /// The one place that sizes a KV pool, at start-up and at run time: blocks for `kv` under `limits`, counting the
+    /// current pool as free. \throws Error InvalidArgument for a block size that is not allowed, OutOfMemory when
+    /// not one sequence of one block fits
+    [[nodiscard]] KvPoolPlan planKvPool(const KvPoolConfig &kv, const BatchLimits &limits) const;
+    /// Replaces the pool by what planKvPool gives and records it in info().effective. Returns the plan.
+    KvPoolPlan applyKvPool(const KvPoolConfig &kv);
+    /// Makes room for steps under `limits` and records them. \throws Error InvalidArgument, OutOfMemory
+    void applyLimits(const BatchLimits &limits);
+    void applyThreads(int threads);
+
+    /// Empty while the files are the ones that were opened; else one sentence for ModelFileChanged.
+    [[nodiscard]] std::string checkFileUnchanged() const { return m_checkpoint->checkUnchanged(); }
+
+private:
+    void load(const ProgressCallback &progress, const std::stop_token &stop);
+    void openText();
+
+    ModelInfo m_info;
+    std::unique_ptr<Profile> m_profile;       // outlives the runner
+    std::unique_ptr<Checkpoint> m_checkpoint; // outlives the runner: some backends go on reading mapped weights
+    std::unique_ptr<Tokenizer> m_tokenizer;
+    std::optional<ChatTemplate> m_template;
+    std::unique_ptr<ModelRunner> m_runner;
+};
+
+} // namespace engine

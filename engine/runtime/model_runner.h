@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/cache/kv_cache.h"
+#include "engine/core/tensor.h"
+#include "engine/runtime/profile.h"
+#include "engine/runtime/step_executor.h"
+
+#include <memory>
+
+namespace engine
+{
+
+/// One rank: a device's operations, the model on it, its KV cache and the buffer that logits are written to.
+/// Nothing is allocated inside run.
+class ModelRunner final : public StepExecutor
+{
+public:
+    /// `profile` may be null; it must outlive this. `ops` are those that `model` was made with.
+    ModelRunner(std::unique_ptr<kernels::Ops> ops, std::unique_ptr<Model> model, kernels::DType kvType,
+                Profile *profile = nullptr);
+    ~ModelRunner() override;
+
+    [[nodiscard]] int vocabSize() const override { return m_model->config().vocab; }
+    void resizeKv(int blocks, int blockTokens) override;
+    void reserve(int maxTokens, int maxLogitRows) override;
+    [[nodiscard]] kernels::TensorView run(const Batch &batch) override;
+    void copyBlock(int from, int to) override;
+    void setThreads(int threads) override;
+    [[nodiscard]] int threads() const override { return m_ops->threads(); }
+
+    [[nodiscard]] const Model &model() const { return *m_model; }
+    [[nodiscard]] kernels::Ops &ops() { return *m_ops; }
+    [[nodiscard]] kernels::DType kvType() const { return m_kvType; }
+    [[nodiscard]] std::size_t kvBytes() const { return m_kv ? m_kv->bytes() : 0; } ///< of the whole pool
+    [[nodiscard]] std::size_t workspaceBytes() const;                              ///< scratch and logits as reserved
+
+private:
+    std::unique_ptr<kernels::Ops> m_ops; // outlives everything made from it
+    std::unique_ptr<kernels::Stream> m_stream;
+    std::unique_ptr<Model> m_model;
+    std::unique_ptr<KvCache> m_kv;
+    Tensor m_logits;
+    kernels::DType m_kvType;
+    int m_maxTokens = 0;
+    int m_maxLogitRows = 0;
+    Profile *m_profile;
+};
+
+} // namespace engine

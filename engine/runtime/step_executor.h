@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/runtime/batch.h"
+
+namespace engine
+{
+
+/// Turns a Batch into logits. ModelRunner on the real model; a fake one in tests of the serving loop.
+/// Thread: the engine thread; calls never overlap.
+class StepExecutor
+{
+public:
+    virtual ~StepExecutor() = default;
+
+    [[nodiscard]] virtual int vocabSize() const = 0;
+    /// Replaces the KV pool; its contents are lost. The old pool is freed first.
+    /// \throws Error OutOfMemory naming the bytes; the old pool is then in place again, empty.
+    virtual void resizeKv(int blocks, int blockTokens) = 0;
+    /// Makes room for steps of this size; only between steps. Does nothing when there is room already.
+    /// \throws Error OutOfMemory naming the bytes; the old room stays
+    virtual void reserve(int maxTokens, int maxLogitRows) = 0;
+    /// One step: logits [logitRows, vocabSize] F32 in the order of batch.forward.logitRows; valid until the next
+    /// call. \pre the step fits what was reserved
+    [[nodiscard]] virtual kernels::TensorView run(const Batch &batch) = 0;
+    /// Copies block `from` over `to` in every layer. \pre from != to
+    virtual void copyBlock(int from, int to) = 0;
+    /// Worker threads from the next step on; results do not depend on it. 0 = cores
+    virtual void setThreads(int threads) = 0;
+    [[nodiscard]] virtual int threads() const = 0;
+};
+
+} // namespace engine
