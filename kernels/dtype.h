@@ -10,10 +10,27 @@ namespace kernels {
 /// Element or block type of a tensor. Quantized types are stored as blocks along the fastest dimension.
 /// Source of the block layouts: the GGUF specification and ggml's block structs.
 enum class DType : std::uint8_t {
-    F32, F16, BF16, F64, I8, I16, I32, I64,
-    Q4_0, Q4_1, Q5_0, Q5_1, Q8_0,
-    Q2_K, Q3_K, Q4_K, Q5_K, Q6_K,
-    IQ4_NL, IQ4_XS, MXFP4,
+    F32,
+    F16,
+    BF16,
+    F64,
+    I8,
+    I16,
+    I32,
+    I64,
+    Q4_0,
+    Q4_1,
+    Q5_0,
+    Q5_1,
+    Q8_0,
+    Q2_K,
+    Q3_K,
+    Q4_K,
+    Q5_K,
+    Q6_K,
+    IQ4_NL,
+    IQ4_XS,
+    MXFP4,
 };
 
 /// Elements and bytes of one block; plain types have blockElements 1.

@@ -21,7 +21,11 @@ enum class ErrorCode {
 /// The one exception of kernels and engine. The message is one sentence that names what, where, found and wanted.
 class Error : public std::runtime_error {
 public:
-    Error(ErrorCode code, const std::string &message) : std::runtime_error(message), m_code(code) {}
+    Error(ErrorCode code, const std::string &message)
+        : std::runtime_error(message)
+        , m_code(code)
+    {
+    }
 
     [[nodiscard]] ErrorCode code() const { return m_code; }
 
@@ -34,8 +38,8 @@ private:
 } // namespace kernels
 
 /// Always-on check of an invariant of ours (never of file content); throws Error Internal.
-#define CHECK(condition) \
-    do { \
-        if (!(condition)) \
-            ::kernels::failCheck(#condition, __FILE__, __LINE__); \
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            ::kernels::failCheck(#condition, __FILE__, __LINE__);                                                      \
     } while (false)

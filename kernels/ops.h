@@ -32,20 +32,20 @@ enum class Activation { Silu, GeluTanh, GeluErf };
 
 /// Rotary embedding of one layer kind. Pairs are (2i, 2i+1) when interleaved (GGUF llama), else (i, i + rotaryDim/2).
 struct RopeTable {
-    int rotaryDim = 0;                     ///< leading elements of a head that rotate
+    int rotaryDim = 0; ///< leading elements of a head that rotate
     bool interleaved = true;
-    float attentionFactor = 1.0F;          ///< multiplies cos and sin (yarn)
+    float attentionFactor = 1.0F;           ///< multiplies cos and sin (yarn)
     std::vector<double> inverseFrequencies; ///< [rotaryDim / 2], radians per position
 };
 
 /// What attention needs to know of a layer.
 struct AttentionShape {
     int heads = 0;
-    int kvHeads = 0;  ///< divides heads
+    int kvHeads = 0; ///< divides heads
     int headDim = 0;
     float scale = 0.0F;
-    int window = 0;        ///< keys seen by a query including itself; 0 = all
-    float softCap = 0.0F;  ///< 0 = none
+    int window = 0;               ///< keys seen by a query including itself; 0 = all
+    float softCap = 0.0F;         ///< 0 = none
     const float *sinks = nullptr; ///< [heads] or null
 };
 
@@ -56,7 +56,7 @@ struct PagedBatch {
     std::span<const int> contextLengths; ///< [sequences], tokens in the cache including this step's
     std::span<const int> blockTables;    ///< [sequences, maxBlocks], block numbers
     int maxBlocks = 0;
-    int blockTokens = 0;                 ///< tokens of one block, a power of two, 8..128
+    int blockTokens = 0; ///< tokens of one block, a power of two, 8..128
 };
 
 /// The operations a model is made of, on one device. All tensors are views on that device. Activations are F32.
@@ -89,20 +89,26 @@ public:
     /// out[i] = row ids[i] of the table. out [tokens, columns]
     virtual void embed(const PackedWeight &table, std::span<const int> ids, TensorView out, Stream &stream) = 0;
     /// out = x Wᵀ (+ bias). x [tokens, columns], out [tokens, rows], bias [rows] or null
-    virtual void linear(const PackedWeight &weight, TensorView x, TensorView out, const float *bias, Stream &stream) = 0;
+    virtual void linear(const PackedWeight &weight, TensorView x, TensorView out, const float *bias,
+                        Stream &stream) = 0;
     /// inout += x Wᵀ (+ bias), the residual branch. inout [tokens, rows]
-    virtual void linearAdd(const PackedWeight &weight, TensorView x, TensorView inout, const float *bias, Stream &stream) = 0;
+    virtual void linearAdd(const PackedWeight &weight, TensorView x, TensorView inout, const float *bias,
+                           Stream &stream) = 0;
     /// out = act(x Gᵀ) * (x Uᵀ) with gate and up packed as two parts of equal rows. out [tokens, rows / 2]
-    virtual void linearGated(const PackedWeight &gateUp, Activation activation, TensorView x, TensorView out, Stream &stream) = 0;
-    /// out = x / rms(x) * weight, per row of the last dimension. x, out [tokens, n] or [tokens, heads, n], weight [n] F32
+    virtual void linearGated(const PackedWeight &gateUp, Activation activation, TensorView x, TensorView out,
+                             Stream &stream) = 0;
+    /// out = x / rms(x) * weight, per row of the last dimension. x, out [tokens, n] or [tokens, heads, n], weight [n]
+    /// F32
     virtual void rmsNorm(TensorView x, const float *weight, float epsilon, TensorView out, Stream &stream) = 0;
     /// inout += x. [tokens, n]
     virtual void add(TensorView x, TensorView inout, Stream &stream) = 0;
     /// Rotates in place. heads [tokens, heads, headDim], positions [tokens]
     virtual void rope(TensorView heads, std::span<const int> positions, const RopeTable &table, Stream &stream) = 0;
     /// Writes k and v [tokens, kvHeads, headDim] to their slots (block * blockTokens + offset) of one layer
-    /// [blocks, 2, kvHeads, blockTokens, headDim] given as a contiguous rank-4 view [blocks * 2, kvHeads, blockTokens, headDim].
-    virtual void kvStore(TensorView k, TensorView v, TensorView kvLayer, std::span<const int> slots, Stream &stream) = 0;
+    /// [blocks, 2, kvHeads, blockTokens, headDim] given as a contiguous rank-4 view [blocks * 2, kvHeads, blockTokens,
+    /// headDim].
+    virtual void kvStore(TensorView k, TensorView v, TensorView kvLayer, std::span<const int> slots,
+                         Stream &stream) = 0;
     /// Causal attention over the paged cache, tiled with online softmax; never builds the score matrix.
     /// q, out [tokens, heads, headDim]; kvLayer as in kvStore, F32, F16 or BF16.
     virtual void pagedAttention(TensorView q, TensorView kvLayer, const PagedBatch &batch, const AttentionShape &shape,

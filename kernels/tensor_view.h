@@ -24,16 +24,11 @@ struct TensorView {
             n *= shape[static_cast<std::size_t>(i)];
         return n;
     }
-    template<typename T>
-    [[nodiscard]] T *as() const
-    {
-        return reinterpret_cast<T *>(data);
-    }
+    template<typename T> [[nodiscard]] T *as() const { return reinterpret_cast<T *>(data); }
 };
 
 /// A contiguous view of up to four dimensions.
-template<typename... Sizes>
-[[nodiscard]] TensorView makeView(void *data, DType dtype, Sizes... sizes)
+template<typename... Sizes> [[nodiscard]] TensorView makeView(void *data, DType dtype, Sizes... sizes)
 {
     static_assert(sizeof...(sizes) >= 1 && sizeof...(sizes) <= 4);
     TensorView view;

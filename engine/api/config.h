@@ -20,9 +20,9 @@ struct BatchLimits {
 
 /// Sizes of the KV pool; a change waits for an idle moment.
 struct KvPoolConfig {
-    int blockTokens = 16;          ///< 8, 16, 32, 64 or 128
-    int numBlocks = 0;             ///< 0 = from budgetBytes
-    std::size_t budgetBytes = 0;   ///< 0 = the default rule of `--kv-cache-memory-bytes`
+    int blockTokens = 16;        ///< 8, 16, 32, 64 or 128
+    int numBlocks = 0;           ///< 0 = from budgetBytes
+    std::size_t budgetBytes = 0; ///< 0 = the default rule of `--kv-cache-memory-bytes`
     KvType type = KvType::Auto;
     bool prefixCaching = true;
     bool operator==(const KvPoolConfig &) const = default;
@@ -30,12 +30,12 @@ struct KvPoolConfig {
 
 /// Everything that loading a model needs to know. Requested values; ModelInfo holds the effective ones.
 struct EngineConfig {
-    std::string device = "auto";   ///< auto, cpu
-    int threads = 0;               ///< 0 = cores
+    std::string device = "auto"; ///< auto, cpu
+    int threads = 0;             ///< 0 = cores
     std::string isa = "auto";
     BackendKind backend = BackendKind::Auto;
-    int maxModelLen = 0;           ///< prompt + output of one request; 0 = min(model, 8192)
-    double memoryReserve = 0.20;   ///< share of free memory kept for peaks
+    int maxModelLen = 0;         ///< prompt + output of one request; 0 = min(model, 8192)
+    double memoryReserve = 0.20; ///< share of free memory kept for peaks
     SchedulingPolicy policy = SchedulingPolicy::Fcfs;
     bool deterministic = true;
     bool profile = false;

@@ -19,15 +19,16 @@ public:
     virtual ~Evaluator() = default;
     [[nodiscard]] virtual int vocabSize() const = 0;
     [[nodiscard]] virtual bool addsBos() const = 0;
-    [[nodiscard]] virtual int bosId() const = 0; ///< -1 when the model has none
+    [[nodiscard]] virtual int bosId() const = 0;                                      ///< -1 when the model has none
     [[nodiscard]] virtual std::vector<int> encode(const std::string &text) const = 0; ///< without BOS
     /// Calls `row` with each position's logits [vocab] in order; only the last position unless `allPositions`.
     /// \throws Error Refused for ids outside the vocabulary or more than the context holds; Cancelled
-    virtual void logits(std::span<const int> ids, bool allPositions, const std::function<void(std::span<const float>)> &row,
-                        std::stop_token stop) = 0;
+    virtual void logits(std::span<const int> ids, bool allPositions,
+                        const std::function<void(std::span<const float>)> &row, std::stop_token stop) = 0;
 };
 
-[[nodiscard]] std::unique_ptr<Evaluator> openEvaluator(const std::string &path, const EngineConfig &config, std::stop_token stop);
+[[nodiscard]] std::unique_ptr<Evaluator> openEvaluator(const std::string &path, const EngineConfig &config,
+                                                       std::stop_token stop);
 
 struct PerplexityOptions {
     int context = 512;
@@ -38,12 +39,12 @@ struct PerplexityResult {
     std::size_t tokens = 0;
     double nll = 0; ///< mean
     double perplexity = 0;
-    double standardError = 0; ///< of the perplexity
+    double standardError = 0;    ///< of the perplexity
     std::vector<float> logprobs; ///< positions 1..n-1 of every chunk
 };
 
 /// Non-overlapping chunks, a last partial one dropped; BOS, where the model has one, replaces the first token of each.
-[[nodiscard]] PerplexityResult perplexity(Evaluator &evaluator, const std::string &text, const PerplexityOptions &options,
-                                          std::stop_token stop);
+[[nodiscard]] PerplexityResult perplexity(Evaluator &evaluator, const std::string &text,
+                                          const PerplexityOptions &options, std::stop_token stop);
 
 } // namespace engine

@@ -23,28 +23,52 @@ struct ModelInfo {
     std::size_t fileBytes = 0;
     std::size_t weightBytes = 0; ///< resident after packing
     std::size_t workspaceBytes = 0;
+    std::size_t bytesPerToken = 0;   ///< weight bytes read by one decode step
+    std::size_t kvBytesPerToken = 0; ///< of the KV cache, one token over all layers
     int layers = 0;
     int vocabSize = 0;
-    int contextLength = 0;       ///< the model's own
-    std::string backend;         ///< cpu, reference
+    int contextLength = 0; ///< the model's own
+    std::string backend;   ///< cpu, reference
     std::string isa;
-    EngineConfig effective;      ///< threads, maxModelLen, limits, kv.numBlocks, kv.budgetBytes as they are in force
+    EngineConfig effective; ///< threads, maxModelLen, limits, kv.numBlocks, kv.budgetBytes as they are in force
     std::vector<std::string> warnings;
 };
 
-struct LoadProgress { double fraction = 0; std::string stage; };
-struct ModelLoaded { ModelInfo info; };
-struct LoadFailed { std::string path; ErrorCode code = ErrorCode::Internal; std::string message; };
-struct ModelUnloaded {};
+struct LoadProgress {
+    double fraction = 0;
+    std::string stage;
+};
+struct ModelLoaded {
+    ModelInfo info;
+};
+struct LoadFailed {
+    std::string path;
+    ErrorCode code = ErrorCode::Internal;
+    std::string message;
+};
+struct ModelUnloaded { };
 /// The file under a loaded model was changed, cut or deleted; the model goes on from memory.
-struct ModelFileChanged { std::string path; std::string what; };
+struct ModelFileChanged {
+    std::string path;
+    std::string what;
+};
 
 /// The request was taken: its prompt has this many tokens.
-struct RequestAccepted { RequestId id = 0; int promptTokens = 0; };
+struct RequestAccepted {
+    RequestId id = 0;
+    int promptTokens = 0;
+};
 
-struct TokenLogprob { int id = 0; std::string piece; double logprob = 0; };
+struct TokenLogprob {
+    int id = 0;
+    std::string piece;
+    double logprob = 0;
+};
 /// One token as sampled. `top` holds the alternatives asked for, best first.
-struct SampledToken { TokenLogprob token; std::vector<TokenLogprob> top; };
+struct SampledToken {
+    TokenLogprob token;
+    std::vector<TokenLogprob> top;
+};
 
 /// New output of one request. `text` is complete UTF-8 and may be empty while bytes or a stop string are held back.
 struct TokenEvent {
@@ -70,7 +94,7 @@ struct ParametersApplied {
     std::uint64_t revision = 0; ///< of the setLimits, setKvPool or setThreads call
     std::uint64_t step = 0;     ///< first step that uses it
     EngineConfig effective;
-    std::string note;           ///< why an effective value differs from the requested one, else empty
+    std::string note; ///< why an effective value differs from the requested one, else empty
 };
 
 using Event = std::variant<LoadProgress, ModelLoaded, LoadFailed, ModelUnloaded, ModelFileChanged, RequestAccepted,

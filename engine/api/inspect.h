@@ -35,6 +35,7 @@ struct ModelDescription {
 };
 
 /// \throws Error Refused naming file, key or tensor, offset, found and wanted
-[[nodiscard]] ModelDescription inspectModel(const std::string &path, bool withTensors = false, bool withMetadata = false);
+[[nodiscard]] ModelDescription inspectModel(const std::string &path, bool withTensors = false,
+                                            bool withMetadata = false);
 
 } // namespace engine

@@ -17,11 +17,11 @@ struct ParameterSpec {
     std::string_view unit;  ///< empty when none
     double minimum = 0;
     double maximum = 0;
-    double step = 0;        ///< smallest change; 1 for whole numbers
+    double step = 0; ///< smallest change; 1 for whole numbers
     double defaultValue = 0;
     Applies applies = Applies::NextStep;
-    std::string_view group; ///< "sampling" or "engine"
-    std::string_view help;  ///< one sentence: what it does and what it costs
+    std::string_view group;   ///< "sampling" or "engine"
+    std::string_view help;    ///< one sentence: what it does and what it costs
     bool powersOfTwo = false; ///< values are minimum, 2 * minimum, ...
 };
 

@@ -21,9 +21,9 @@ struct SamplingParams {
     double presencePenalty = 0.0;
     double frequencyPenalty = 0.0;
     std::optional<std::uint64_t> seed; ///< absent = chosen at random by the engine
-    int maxTokens = 0;        ///< 0 = until the context is full
+    int maxTokens = 0;                 ///< 0 = until the context is full
     std::vector<std::string> stop;
-    int logprobs = -1;        ///< alternatives per token, 0 = only the chosen one, -1 = none
+    int logprobs = -1; ///< alternatives per token, 0 = only the chosen one, -1 = none
     bool ignoreEos = false;
     bool operator==(const SamplingParams &) const = default;
 };

@@ -33,11 +33,11 @@ struct StepStats {
     int maxNumSeqs = 0;
     int maxNumBatchedTokens = 0;
     int blocksTotal = 0;
-    int blocksUsed = 0;   ///< referenced by a request
-    int blocksCached = 0; ///< unreferenced, kept for prefix hits
-    std::uint64_t preemptions = 0;        ///< since load
-    std::uint64_t prefixQueryTokens = 0;  ///< since load
-    std::uint64_t prefixHitTokens = 0;    ///< since load
+    int blocksUsed = 0;                  ///< referenced by a request
+    int blocksCached = 0;                ///< unreferenced, kept for prefix hits
+    std::uint64_t preemptions = 0;       ///< since load
+    std::uint64_t prefixQueryTokens = 0; ///< since load
+    std::uint64_t prefixHitTokens = 0;   ///< since load
     std::vector<StepRow> rows;
     std::vector<double> ttftMs; ///< of requests whose first token came in this step
     std::vector<double> itlMs;  ///< gaps of the tokens of this step, one each
@@ -50,7 +50,7 @@ struct BlockInfo {
     BlockState state = BlockState::Free;
     RequestId owner = 0; ///< a request that uses it; the first one when shared
     int refCount = 0;
-    int tokens = 0;      ///< filled slots
+    int tokens = 0;        ///< filled slots
     int firstPosition = 0; ///< position of its first token in the owner's context
 };
 
@@ -69,14 +69,14 @@ struct EngineTotals {
     int blocksTotal = 0;
     int blocksFree = 0; ///< free or cached without owner
     std::uint64_t prefixHitTokens = 0;
-    std::size_t kvBytes = 0;     ///< of the pool
+    std::size_t kvBytes = 0; ///< of the pool
     std::size_t weightBytes = 0;
     std::size_t workspaceBytes = 0;
 };
 
 /// One device's sensors; an absent figure is empty, with the reason in `problem`.
 struct DeviceStats {
-    std::string id;   ///< cpu, cuda:0
+    std::string id; ///< cpu, cuda:0
     std::string name;
     std::string kind; ///< cpu, cuda
     std::optional<std::size_t> memoryTotalBytes;

@@ -32,12 +32,12 @@ public:
 
 /// How to render a conversation. JSON texts are given as they came; they are parsed with limits.
 struct RenderRequest {
-    std::string messagesJson;                 ///< list of message objects
+    std::string messagesJson; ///< list of message objects
     std::optional<std::string> toolsJson;
     std::optional<std::string> documentsJson;
-    std::optional<std::string> kwargsJson;    ///< object whose members become variables
+    std::optional<std::string> kwargsJson; ///< object whose members become variables
     bool addGenerationPrompt = true;
-    std::string date;                         ///< YYYY-MM-DD[Thh:mm:ss]; empty = now
+    std::string date; ///< YYYY-MM-DD[Thh:mm:ss]; empty = now
 };
 
 /// A model's chat templates. Immutable; any thread.
@@ -46,13 +46,15 @@ public:
     virtual ~TemplateModel() = default;
     [[nodiscard]] virtual std::vector<std::string> names() const = 0; ///< "default" first
     /// \throws Error Refused: the template's own raise_exception text, or a fault with its line
-    [[nodiscard]] virtual std::string render(const RenderRequest &request, const std::string &name = "default") const = 0;
+    [[nodiscard]] virtual std::string render(const RenderRequest &request,
+                                             const std::string &name = "default") const = 0;
 };
 
 /// Opens the chat templates of a GGUF file, a tokenizer_config.json, a chat_template.jinja, or a folder with them.
 [[nodiscard]] std::unique_ptr<TemplateModel> openTemplates(const std::string &path);
 
 /// Renders a bare template text on a context object, as `lathe-cli render --jsonl` without MODEL does.
-[[nodiscard]] std::string renderTemplate(const std::string &source, const std::string &contextJson, const std::string &date = {});
+[[nodiscard]] std::string renderTemplate(const std::string &source, const std::string &contextJson,
+                                         const std::string &date = {});
 
 } // namespace engine

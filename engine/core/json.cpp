@@ -10,7 +10,11 @@ namespace {
 /// Builds a Json from parser events; refuses deep nesting and duplicate keys at the place where they stand.
 class TreeBuilder : public nlohmann::json_sax<Json> {
 public:
-    TreeBuilder(Json &root, int maxDepth) : m_root(root), m_maxDepth(maxDepth) {}
+    TreeBuilder(Json &root, int maxDepth)
+        : m_root(root)
+        , m_maxDepth(maxDepth)
+    {
+    }
 
     [[nodiscard]] const std::string &fault() const { return m_fault; }
     [[nodiscard]] std::size_t position() const { return m_position; }
@@ -45,11 +49,7 @@ public:
     }
 
 private:
-    template<typename Value>
-    bool put(Value &&value)
-    {
-        return place(Json(std::forward<Value>(value))) != nullptr;
-    }
+    template<typename Value> bool put(Value &&value) { return place(Json(std::forward<Value>(value))) != nullptr; }
     Json *place(Json value)
     {
         if (m_stack.empty()) {

@@ -18,9 +18,9 @@
 namespace engine {
 
 /// One metadata value of a checkpoint. Arrays are homogeneous.
-using MetadataValue = std::variant<bool, std::int64_t, std::uint64_t, double, std::string, std::vector<bool>,
-                                   std::vector<std::int64_t>, std::vector<std::uint64_t>, std::vector<double>,
-                                   std::vector<std::string>>;
+using MetadataValue =
+    std::variant<bool, std::int64_t, std::uint64_t, double, std::string, std::vector<bool>, std::vector<std::int64_t>,
+                 std::vector<std::uint64_t>, std::vector<double>, std::vector<std::string>>;
 
 /// Keys in file order with typed access; a wrong type is Error Refused naming key, found and wanted.
 class Metadata {
@@ -34,7 +34,8 @@ public:
     [[nodiscard]] std::optional<bool> boolean(std::string_view key) const;
     [[nodiscard]] const std::string *text(std::string_view key) const;
     [[nodiscard]] const std::vector<std::string> *texts(std::string_view key) const;
-    [[nodiscard]] std::optional<std::vector<std::int64_t>> integers(std::string_view key) const; ///< array of any integer type
+    [[nodiscard]] std::optional<std::vector<std::int64_t>> integers(
+        std::string_view key) const; ///< array of any integer type
     [[nodiscard]] std::optional<std::vector<double>> numbers(std::string_view key) const;
 
 private:
@@ -48,7 +49,7 @@ struct TensorInfo {
     std::vector<std::int64_t> shape;
     std::uint64_t fileOffset = 0; ///< absolute
     std::uint64_t bytes = 0;
-    int file = 0; ///< shard number
+    int file = 0;         ///< shard number
     std::string typeName; ///< as the file spells it, also for types that cannot be computed
 };
 

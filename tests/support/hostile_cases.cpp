@@ -7,10 +7,8 @@
 #include <QJsonDocument>
 #include <QProcess>
 
-namespace hostile
-{
-namespace
-{
+namespace hostile {
+namespace {
 
 QStringList strings(const QJsonValue &array)
 {

@@ -10,8 +10,7 @@
 #include <map>
 
 /// The collection of malformed and hostile inputs in the reference data (hostile/manifest.json).
-namespace hostile
-{
+namespace hostile {
 
 /// One input and what must become of it.
 struct Case {
@@ -29,8 +28,7 @@ struct Case {
 };
 
 /// All cases, unpacked for as long as this lives.
-class Cases
-{
+class Cases {
 public:
     Cases();
 

@@ -60,7 +60,7 @@ QString demoModel()
     QString file = qEnvironmentVariable("LATHE_DEMO_MODEL");
     if (file.isEmpty())
         file = QStandardPaths::writableLocation(QStandardPaths::GenericDataLocation)
-               + QStringLiteral("/lathe/models/SmolLM2-135M-Instruct.Q4_1.gguf");
+            + QStringLiteral("/lathe/models/SmolLM2-135M-Instruct.Q4_1.gguf");
     return QFileInfo(file).isFile() ? file : QString();
 }
 

@@ -13,7 +13,8 @@ namespace shared_data {
 [[nodiscard]] QString path(const QString &relative);
 /// A file's bytes; `.xz` files are decompressed. Empty when it cannot be read.
 [[nodiscard]] QByteArray read(const QString &path);
-/// The SmolLM2 demo model: LATHE_DEMO_MODEL, else $XDG_DATA_HOME/lathe/models/SmolLM2-135M-Instruct.Q4_1.gguf; empty when absent.
+/// The SmolLM2 demo model: LATHE_DEMO_MODEL, else $XDG_DATA_HOME/lathe/models/SmolLM2-135M-Instruct.Q4_1.gguf; empty
+/// when absent.
 [[nodiscard]] QString demoModel();
 /// A file of tests/data.
 [[nodiscard]] QString data(const QString &name);

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/command.h"
+#include "app/cli/input.h"
+#include "app/cli/options.h"
+#include "app/cli/output.h"
+#include "engine/api/evaluate.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+
+namespace cli {
+namespace {
+
+using engine::Error;
+using engine::ErrorCode;
+
+struct LogitsOptions {
+    ModelOptions model;
+    std::string idsFile;
+    std::string out;
+    bool allPositions = false;
+};
+
+struct PerplexityCommandOptions {
+    ModelOptions model;
+    std::string file;
+    std::string perToken;
+    int context = 512;
+};
+
+/// Float32 rows on their way to a file; nothing is left under the wanted name unless commit() was reached.
+class FloatFile {
+public:
+    explicit FloatFile(const std::string &path)
+        : m_path(path)
+        , m_partial(path + ".partial")
+        , m_file(m_partial, std::ios::binary)
+    {
+        if (!m_file)
+            fail();
+    }
+    ~FloatFile()
+    {
+        if (!m_partial.empty())
+            std::remove(m_partial.c_str());
+    }
+    FloatFile(const FloatFile &) = delete;
+    FloatFile &operator=(const FloatFile &) = delete;
+
+    void write(std::span<const float> values)
+    {
+        m_file.write(reinterpret_cast<const char *>(values.data()), static_cast<std::streamsize>(values.size_bytes()));
+    }
+    void commit()
+    {
+        m_file.close();
+        if (!m_file || std::rename(m_partial.c_str(), m_path.c_str()) != 0)
+            fail();
+        m_partial.clear();
+    }
+
+private:
+    [[noreturn]] void fail() const
+    {
+        throw Error(ErrorCode::IoError, m_path + ": could not be written: " + std::strerror(errno));
+    }
+
+    std::string m_path;
+    std::string m_partial;
+    std::ofstream m_file;
+};
+
+std::vector<std::vector<int>> readIdLists(const std::string &path)
+{
+    const Json lists = parseJson(readFile(path), path);
+    if (!lists.is_array())
+        throw Error(ErrorCode::Refused,
+                    path + ": found " + lists.type_name() + ", wanted a list of lists of token ids");
+    std::vector<std::vector<int>> result;
+    for (const Json &list : lists)
+        result.push_back(idList(list, path + ": list " + std::to_string(result.size())));
+    return result;
+}
+
+void logits(const LogitsOptions &o, Context &context)
+{
+    const engine::EngineConfig config = engineConfig(o.model);
+    const std::vector<std::vector<int>> lists = readIdLists(o.idsFile);
+    const auto evaluator = engine::openEvaluator(modelPath(o.model.model), config, context.stop);
+    FloatFile file(o.out);
+    std::int64_t rows = 0;
+    Progress progress("logits", context.quiet);
+    for (std::size_t i = 0; i < lists.size(); ++i) {
+        progress.update(static_cast<double>(i) / static_cast<double>(lists.size()), "list " + std::to_string(i + 1));
+        evaluator->logits(
+            lists[i], o.allPositions,
+            [&](std::span<const float> row) {
+                file.write(row);
+                ++rows;
+            },
+            context.stop);
+    }
+    progress.finish();
+    file.commit();
+    const Json result{{"rows", rows}, {"vocab_size", evaluator->vocabSize()}, {"out", o.out}};
+    if (context.json)
+        printJson(result);
+    else
+        printText(std::to_string(rows) + " rows of " + std::to_string(evaluator->vocabSize()) + " logits in " + o.out
+                  + "\n");
+}
+
+void perplexity(const PerplexityCommandOptions &o, Context &context)
+{
+    if (o.context < 2)
+        throw Error(ErrorCode::InvalidArgument,
+                    "--context: found " + std::to_string(o.context) + ", wanted at least 2");
+    engine::EngineConfig config = engineConfig(o.model);
+    const std::string text = readFile(o.file);
+    const auto evaluator = engine::openEvaluator(modelPath(o.model.model), config, context.stop);
+    std::optional<FloatFile> file;
+    if (!o.perToken.empty())
+        file.emplace(o.perToken);
+    Progress progress("perplexity", context.quiet);
+    engine::PerplexityOptions options;
+    options.context = o.context;
+    options.progress = [&progress](int done, int total) {
+        progress.update(static_cast<double>(done) / total,
+                        "chunk " + std::to_string(done) + " of " + std::to_string(total));
+    };
+    const engine::PerplexityResult result = engine::perplexity(*evaluator, text, options, context.stop);
+    progress.finish();
+    if (file) {
+        file->write(result.logprobs);
+        file->commit();
+    }
+    if (context.json)
+        printJson(Json{{"tokens", result.tokens},
+                       {"nll", result.nll},
+                       {"ppl", result.perplexity},
+                       {"ppl_stderr", result.standardError}});
+    else
+        printText("perplexity " + std::to_string(result.perplexity) + " +/- " + std::to_string(result.standardError)
+                  + " over " + std::to_string(result.tokens) + " tokens (mean NLL " + std::to_string(result.nll)
+                  + ")\n");
+}
+
+} // namespace
+
+void addLogits(CLI::App &app, const Select &select)
+{
+    const auto o = std::make_shared<LogitsOptions>();
+    CLI::App *command = app.add_subcommand("logits", "raw logits of token lists, as float32 little-endian rows");
+    addModelOptions(*command, o->model);
+    command->add_option("--ids-file", o->idsFile, "JSON list of lists of token ids")->required();
+    command->add_option("--out", o->out, "file to write")->required();
+    command->add_flag("--all-positions", o->allPositions, "a row for every position, not only the last");
+    command->callback([o, select] { select([o](Context &context) { logits(*o, context); }); });
+}
+
+void addPerplexity(CLI::App &app, const Select &select)
+{
+    const auto o = std::make_shared<PerplexityCommandOptions>();
+    CLI::App *command = app.add_subcommand("perplexity", "how well a model predicts a text");
+    addModelOptions(*command, o->model);
+    command->add_option("--file", o->file, "the text")->required();
+    command
+        ->add_option("--context", o->context,
+                     "tokens of one chunk; chunks do not overlap, a last partial one is dropped")
+        ->capture_default_str();
+    command->add_option("--per-token", o->perToken,
+                        "write the float32 log-probability of every predicted token to this file");
+    command->callback([o, select] { select([o](Context &context) { perplexity(*o, context); }); });
+}
+
+} // namespace cli

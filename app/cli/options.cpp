@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/options.h"
+
+#include "engine/api/error.h"
+#include "engine/api/parameters.h"
+#include "engine/library/model_store.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include <charconv>
+#include <limits>
+
+namespace cli {
+namespace {
+
+using engine::Error;
+using engine::ErrorCode;
+
+[[noreturn]] void wrongOption(const std::string &option, const std::string &found, const std::string &wanted)
+{
+    throw Error(ErrorCode::InvalidArgument, option + ": found " + found + ", wanted " + wanted);
+}
+
+/// Bytes with an optional K, M or G suffix (powers of 1024).
+std::size_t parseBytes(const std::string &text, const std::string &option)
+{
+    const std::string wanted = "a number of bytes, with K, M or G for powers of 1024";
+    std::uint64_t value = 0;
+    const char *end = text.data() + text.size();
+    const auto parsed = std::from_chars(text.data(), end, value);
+    if (parsed.ec != std::errc() || parsed.ptr == text.data())
+        wrongOption(option, "\"" + text + "\"", wanted);
+    const std::string_view suffix(parsed.ptr, static_cast<std::size_t>(end - parsed.ptr));
+    int shift = -1;
+    if (suffix.empty())
+        shift = 0;
+    else if (suffix == "K" || suffix == "k")
+        shift = 10;
+    else if (suffix == "M" || suffix == "m")
+        shift = 20;
+    else if (suffix == "G" || suffix == "g")
+        shift = 30;
+    if (shift < 0 || value == 0 || value > (std::numeric_limits<std::uint64_t>::max() >> shift))
+        wrongOption(option, "\"" + text + "\"", wanted);
+    return static_cast<std::size_t>(value << shift);
+}
+
+template<typename Value>
+Value choose(const std::string &option, const std::string &text,
+             std::initializer_list<std::pair<const char *, Value>> choices)
+{
+    std::string names;
+    for (const auto &[name, value] : choices) {
+        if (text == name)
+            return value;
+        names += (names.empty() ? "" : ", ") + std::string(name);
+    }
+    wrongOption(option, "\"" + text + "\"", "one of " + names);
+}
+
+void checkRange(const std::string &option, long value, long low, long high)
+{
+    if (value < low || value > high)
+        wrongOption(option, std::to_string(value), std::to_string(low) + " to " + std::to_string(high));
+}
+
+void checkDevice(const std::string &device)
+{
+    if (device == "auto" || device == "cpu")
+        return;
+    if (device == "simt" || device.starts_with("cuda:"))
+        throw Error(ErrorCode::NoDevice, "--device " + device + ": this program has no CUDA backend; found cpu only");
+    wrongOption("--device", "\"" + device + "\"", "auto, cpu, cuda:N or simt");
+}
+
+void checkKnob(const char *key, double value)
+{
+    const engine::ParameterSpec *spec = engine::findParameter(key);
+    if (const std::string fault = spec ? engine::checkParameter(*spec, value) : std::string(); !fault.empty())
+        throw Error(ErrorCode::InvalidArgument, fault);
+}
+
+} // namespace
+
+void addModelOptions(CLI::App &command, ModelOptions &o)
+{
+    command.add_option("MODEL", o.model, "a .gguf file (the first shard of a set) or the name of an installed model")
+        ->required();
+    const std::string group = "Loading";
+    command.add_option("--device", o.device, "auto, cpu, cuda:0[,cuda:1...] or simt")
+        ->capture_default_str()
+        ->group(group);
+    command.add_option("--threads", o.threads, "CPU worker threads (default: cores)")->group(group);
+    command.add_option("--isa", o.isa, "auto, scalar, avx2, avx512, avx512-vnni or amx")
+        ->capture_default_str()
+        ->group(group);
+    command.add_option("--backend", o.backend, "auto, or reference (the slow ground truth)")
+        ->capture_default_str()
+        ->group(group);
+    command
+        .add_option("--max-model-len", o.maxModelLen,
+                    "prompt + output tokens of one request (default: the model's, at most 8192)")
+        ->group(group);
+    command.add_option("--block-size", o.blockSize, "tokens in one KV block: 8, 16, 32, 64, 128")
+        ->capture_default_str()
+        ->group(group);
+    command.add_option("--num-gpu-blocks-override", o.numBlocks, "KV pool size in blocks (also on CPU)")->group(group);
+    command.add_option("--kv-cache-memory-bytes", o.kvBytes, "KV pool size in bytes, with K, M or G")->group(group);
+    command.add_option("--memory-reserve", o.memoryReserve, "share of memory kept free for peaks")
+        ->capture_default_str()
+        ->group(group);
+    command.add_option("--kv-cache-dtype", o.kvType, "auto, f32, f16 or bf16")->capture_default_str()->group(group);
+    command.add_option("--max-num-seqs", o.maxNumSeqs, "sequences in one step")->capture_default_str()->group(group);
+    command.add_option("--max-num-batched-tokens", o.maxNumBatchedTokens, "tokens in one step")
+        ->capture_default_str()
+        ->group(group);
+    command.add_flag("--no-enable-prefix-caching", o.noPrefixCaching, "compute every prompt from its first token")
+        ->group(group);
+    command.add_option("--scheduling-policy", o.policy, "fcfs, priority or shortest")
+        ->capture_default_str()
+        ->group(group);
+    command.add_flag("--no-deterministic", o.noDeterministic, "allow kernels whose results depend on batch neighbours")
+        ->group(group);
+    command.add_flag("--profile", o.profile, "time per operation and layer, on standard error")->group(group);
+    command.add_option("--stats", o.statsFile, "write totals of the run to FILE as JSON")->group(group);
+    command.add_option("--seed", o.seed, "sampling seed (default: random)")->group(group);
+}
+
+engine::EngineConfig engineConfig(const ModelOptions &o)
+{
+    checkDevice(o.device);
+    checkRange("--threads", o.threads, 0, 1024);
+    checkRange("--max-model-len", o.maxModelLen, 0, 1L << 30);
+    checkRange("--num-gpu-blocks-override", o.numBlocks, 0, 1L << 30);
+    checkRange("--max-num-seqs", o.maxNumSeqs, 1, 65536);
+    checkRange("--max-num-batched-tokens", o.maxNumBatchedTokens, o.maxNumSeqs, 1L << 20);
+    if (o.blockSize != 8 && o.blockSize != 16 && o.blockSize != 32 && o.blockSize != 64 && o.blockSize != 128)
+        wrongOption("--block-size", std::to_string(o.blockSize), "8, 16, 32, 64 or 128");
+    if (!(o.memoryReserve >= 0.0 && o.memoryReserve < 1.0))
+        wrongOption("--memory-reserve", std::to_string(o.memoryReserve), "0 up to, not including, 1");
+
+    engine::EngineConfig config;
+    config.device = o.device;
+    config.threads = o.threads;
+    config.isa = o.isa;
+    config.backend = choose<engine::BackendKind>(
+        "--backend", o.backend, {{"auto", engine::BackendKind::Auto}, {"reference", engine::BackendKind::Reference}});
+    config.maxModelLen = o.maxModelLen;
+    config.memoryReserve = o.memoryReserve;
+    config.policy = choose<engine::SchedulingPolicy>("--scheduling-policy", o.policy,
+                                                     {{"fcfs", engine::SchedulingPolicy::Fcfs},
+                                                      {"priority", engine::SchedulingPolicy::Priority},
+                                                      {"shortest", engine::SchedulingPolicy::Shortest}});
+    config.deterministic = !o.noDeterministic;
+    config.profile = o.profile;
+    config.limits = {o.maxNumSeqs, o.maxNumBatchedTokens};
+    config.kv.blockTokens = o.blockSize;
+    config.kv.numBlocks = o.numBlocks;
+    config.kv.budgetBytes = o.kvBytes.empty() ? 0 : parseBytes(o.kvBytes, "--kv-cache-memory-bytes");
+    config.kv.prefixCaching = !o.noPrefixCaching;
+    config.kv.type = choose<engine::KvType>("--kv-cache-dtype", o.kvType,
+                                            {{"auto", engine::KvType::Auto},
+                                             {"f32", engine::KvType::F32},
+                                             {"f16", engine::KvType::F16},
+                                             {"bf16", engine::KvType::BF16}});
+    return config;
+}
+
+void addSamplingOptions(CLI::App &command, SamplingOptions &o)
+{
+    const engine::SamplingParams defaults;
+    o = {defaults.temperature,
+         defaults.topK,
+         defaults.topP,
+         defaults.minP,
+         defaults.repetitionPenalty,
+         defaults.presencePenalty,
+         defaults.frequencyPenalty,
+         defaults.maxTokens,
+         {},
+         defaults.logprobs,
+         defaults.ignoreEos};
+    const std::string group = "Sampling";
+    command.add_option("-n,--max-tokens", o.maxTokens, "output tokens at most (default: until the context is full)")
+        ->group(group);
+    command.add_option("--temperature", o.temperature, "0 = always the most likely token")
+        ->capture_default_str()
+        ->group(group);
+    command.add_option("--top-k", o.topK, "keep the K most likely tokens, 0 = off")
+        ->capture_default_str()
+        ->group(group);
+    command.add_option("--top-p", o.topP, "keep the smallest set of at least this probability, 1 = off")
+        ->capture_default_str()
+        ->group(group);
+    command.add_option("--min-p", o.minP, "drop tokens below this share of the best one, 0 = off")
+        ->capture_default_str()
+        ->group(group);
+    command.add_option("--repetition-penalty", o.repetitionPenalty, "divides the logits of tokens seen, 1 = off")
+        ->capture_default_str()
+        ->group(group);
+    command.add_option("--presence-penalty", o.presencePenalty, "subtracted once from tokens seen")
+        ->capture_default_str()
+        ->group(group);
+    command.add_option("--frequency-penalty", o.frequencyPenalty, "subtracted per occurrence of tokens seen")
+        ->capture_default_str()
+        ->group(group);
+    command.add_option("--stop", o.stop, "end before this text (repeatable)")->group(group)->allow_extra_args(false);
+    command.add_option("--logprobs", o.logprobs, "log-probabilities of the K best tokens at each position")
+        ->group(group);
+    command.add_flag("--ignore-eos", o.ignoreEos, "go on after an end token")->group(group);
+}
+
+void checkSampling(const engine::SamplingParams &p)
+{
+    checkKnob("temperature", p.temperature);
+    checkKnob("top-k", p.topK);
+    checkKnob("top-p", p.topP);
+    checkKnob("min-p", p.minP);
+    checkKnob("repetition-penalty", p.repetitionPenalty);
+    checkKnob("presence-penalty", p.presencePenalty);
+    checkKnob("frequency-penalty", p.frequencyPenalty);
+    checkKnob("max-tokens", p.maxTokens);
+    if (p.logprobs < -1 || p.logprobs > 1000)
+        throw Error(ErrorCode::InvalidArgument, "logprobs: found " + std::to_string(p.logprobs) + ", wanted 0 to 1000");
+}
+
+engine::SamplingParams samplingParams(const SamplingOptions &o, std::optional<std::uint64_t> seed)
+{
+    engine::SamplingParams p;
+    p.temperature = o.temperature;
+    p.topK = o.topK;
+    p.topP = o.topP;
+    p.minP = o.minP;
+    p.repetitionPenalty = o.repetitionPenalty;
+    p.presencePenalty = o.presencePenalty;
+    p.frequencyPenalty = o.frequencyPenalty;
+    p.seed = seed;
+    p.maxTokens = o.maxTokens;
+    p.stop = o.stop;
+    p.logprobs = o.logprobs;
+    p.ignoreEos = o.ignoreEos;
+    checkSampling(p);
+    return p;
+}
+
+std::string modelPath(const std::string &nameOrPath)
+{
+    return engine::resolveModel(nameOrPath);
+}
+
+std::vector<int> parseIntList(const std::string &text, const char *option)
+{
+    std::vector<int> numbers;
+    const char *at = text.data();
+    const char *end = at + text.size();
+    while (at < end) {
+        int value = 0;
+        const auto parsed = std::from_chars(at, end, value);
+        if (parsed.ec != std::errc() || (parsed.ptr != end && *parsed.ptr != ','))
+            wrongOption(option, "\"" + text + "\"", "whole numbers separated by commas");
+        numbers.push_back(value);
+        at = parsed.ptr == end ? end : parsed.ptr + 1;
+    }
+    return numbers;
+}
+
+} // namespace cli

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "app/cli/command.h"
+#include "app/cli/options.h"
+#include "engine/api/engine.h"
+#include "engine/lab/request_runner.h"
+
+#include <memory>
+#include <vector>
+
+namespace cli {
+
+using engine::RequestResult;
+
+/// A loaded model behind the public engine, for one command.
+class Session {
+public:
+    /// Loads the model with progress on standard error. \throws Error as the engine reports it, or Cancelled
+    Session(const ModelOptions &options, const engine::EngineConfig &config, const Context &context);
+
+    [[nodiscard]] const engine::ModelInfo &info() const { return m_info; }
+    [[nodiscard]] engine::Engine &engine() { return *m_engine; }
+    [[nodiscard]] engine::RequestRunner &runner() { return m_runner; }
+
+    /// Submits all at once and returns when every one has ended; a stop request cancels them all.
+    void run(std::vector<engine::Request> requests, const engine::RequestRunner::OnText &onText,
+             const engine::RequestRunner::OnFinished &onFinished);
+
+    /// Writes the totals to the file of `--stats` and the profile to standard error. \throws Error IoError
+    void finish() const;
+
+private:
+    const ModelOptions &m_options;
+    const Context &m_context;
+    std::unique_ptr<engine::Engine> m_engine;
+    engine::RequestRunner m_runner;
+    engine::ModelInfo m_info;
+};
+
+} // namespace cli

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/command.h"
+#include "app/cli/input.h"
+#include "app/cli/options.h"
+#include "app/cli/output.h"
+#include "engine/api/text.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+namespace cli {
+namespace {
+
+using engine::Error;
+using engine::ErrorCode;
+
+struct TextOptions {
+    std::string model;
+    std::optional<std::string> text;
+    std::string file;
+    std::string ids;
+    bool jsonl = false;
+    bool addSpecial = false;
+    bool parseSpecial = false;
+    bool skipSpecial = false;
+};
+
+Json tokenized(const engine::TextModel &model, const std::string &text, const engine::EncodeOptions &options)
+{
+    const std::vector<int> ids = model.encode(text, options);
+    Json pieces = Json::array();
+    for (const int id : ids)
+        pieces.push_back(model.piece(id));
+    return Json{{"ids", ids}, {"pieces", std::move(pieces)}};
+}
+
+std::string idLine(const Json &ids)
+{
+    std::string line;
+    for (const Json &id : ids)
+        line += (line.empty() ? "" : " ") + id.dump();
+    return line + "\n";
+}
+
+void tokenize(const TextOptions &o, Context &context)
+{
+    if ((o.text.has_value() ? 1 : 0) + (o.file.empty() ? 0 : 1) + (o.jsonl ? 1 : 0) != 1)
+        throw Error(ErrorCode::InvalidArgument, "tokenize: wanted exactly one of --text, --file and --jsonl");
+    const auto model = engine::openTextModel(modelPath(o.model));
+    if (o.jsonl) {
+        forEachLine([&context] { return context.stop.stop_requested(); },
+                    [&](const Json &line) {
+                        return tokenized(*model, textMember(line, "text"),
+                                         {boolMember(line, "add_special", o.addSpecial),
+                                          boolMember(line, "parse_special", o.parseSpecial)});
+                    });
+        return;
+    }
+    const Json result = tokenized(*model, o.text ? *o.text : readFile(o.file), {o.addSpecial, o.parseSpecial});
+    if (context.json)
+        printJson(result);
+    else
+        printText(idLine(result["ids"]));
+}
+
+void detokenize(const TextOptions &o, bool idsGiven, Context &context)
+{
+    if (idsGiven == o.jsonl)
+        throw Error(ErrorCode::InvalidArgument, "detokenize: wanted exactly one of --ids and --jsonl");
+    const auto model = engine::openTextModel(modelPath(o.model));
+    if (o.jsonl) {
+        forEachLine(
+            [&context] { return context.stop.stop_requested(); },
+            [&](const Json &line) {
+                return Json{
+                    {"text", model->decode(idsMember(line, "ids"), boolMember(line, "skip_special", o.skipSpecial))}};
+            });
+        return;
+    }
+    const std::string text = model->decode(parseIntList(o.ids, "--ids"), o.skipSpecial);
+    if (context.json)
+        printJson(Json{{"text", text}});
+    else
+        printText(text + "\n");
+}
+
+} // namespace
+
+void addTokenize(CLI::App &app, const Select &select)
+{
+    const auto o = std::make_shared<TextOptions>();
+    CLI::App *command = app.add_subcommand("tokenize", "text to token ids");
+    command->add_option("MODEL", o->model, "a .gguf file, a folder or file with tokenizer.json, or an installed model")
+        ->required();
+    command->add_option("--text", o->text, "the text");
+    command->add_option("--file", o->file, "read the text from a file, - for standard input");
+    command->add_flag("--jsonl", o->jsonl,
+                      "one request object a line on standard input: text, add_special, parse_special");
+    command->add_flag("--add-special", o->addSpecial, "add BOS and EOS as the model does");
+    command->add_flag("--parse-special", o->parseSpecial, "read special tokens written in the text");
+    command->callback([o, select] { select([o](Context &context) { tokenize(*o, context); }); });
+}
+
+void addDetokenize(CLI::App &app, const Select &select)
+{
+    const auto o = std::make_shared<TextOptions>();
+    CLI::App *command = app.add_subcommand("detokenize", "token ids to text");
+    command->add_option("MODEL", o->model, "a .gguf file, a folder or file with tokenizer.json, or an installed model")
+        ->required();
+    CLI::Option *ids = command->add_option("--ids", o->ids, "token ids separated by commas");
+    command->add_flag("--jsonl", o->jsonl, "one request object a line on standard input: ids, skip_special");
+    command->add_flag("--skip-special", o->skipSpecial, "leave special tokens out");
+    command->callback([o, ids, select] {
+        select([o, given = ids->count() > 0](Context &context) { detokenize(*o, given, context); });
+    });
+}
+
+} // namespace cli
