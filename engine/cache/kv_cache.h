@@ -6,8 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace engine
-{
+namespace engine {
 
 /// Sizes that fix one rank's KV cache; made by ModelConfig::kvShape().
 struct KvShape {
@@ -30,8 +29,7 @@ struct KvShape {
 ///
 /// Thread: the rank's worker only.
 /// Source: Kwon et al. 2023, arXiv:2309.06180, section 4 (PagedAttention).
-class KvCache
-{
+class KvCache {
 public:
     /// Allocates `blocks` blocks on the device of `ops`, which must outlive this. \pre blocks >= 1
     /// \throws Error OutOfMemory, naming the bytes asked for; keeps nothing.

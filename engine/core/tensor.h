@@ -7,12 +7,10 @@
 #include <memory>
 #include <span>
 
-namespace engine
-{
+namespace engine {
 
 /// A contiguous tensor of up to four dimensions that owns its device memory. Moves, never copies.
-class Tensor
-{
+class Tensor {
 public:
     Tensor() = default;
     /// Zeroed. `shape` is slowest dimension first, one to four sizes; `dtype` is a plain (not quantized) type.

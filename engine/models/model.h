@@ -9,8 +9,7 @@
 #include <span>
 #include <vector>
 
-namespace engine
-{
+namespace engine {
 
 class KvCache;
 
@@ -27,8 +26,7 @@ struct ForwardBatch {
 };
 
 /// A network with its weights on one rank. Thread: the rank's worker.
-class Model
-{
+class Model {
 public:
     virtual ~Model() = default;
     [[nodiscard]] virtual const ModelConfig &config() const = 0;

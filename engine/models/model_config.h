@@ -9,8 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace engine
-{
+namespace engine {
 
 enum class RopeScaling { None, Linear, Yarn };
 

@@ -14,8 +14,7 @@
 #include <stop_token>
 #include <string>
 
-namespace engine
-{
+namespace engine {
 
 /// Sizes of a KV pool that can be made now.
 struct KvPoolPlan {
@@ -27,8 +26,7 @@ struct KvPoolPlan {
 
 /// A model that is ready to run: files, vocabulary, template and runner, with the effective values of everything
 /// that was asked for. Thread: the engine thread.
-class LoadedModel
-{
+class LoadedModel {
 public:
     /// `fraction` 0..1 of the work, `stage` what is being done.
     using ProgressCallback = std::function<void(double fraction, const std::string &stage)>;
@@ -48,22 +46,24 @@ public:
     /// Null unless EngineConfig::profile.
     [[nodiscard]] const Profile *profile() const { return m_profile.get(); }
 
-    /// The one place that sizes a KV pool, at start-up and at run time: blocks for `kv` under `limits`, counting the
-    /// current pool as free. \throws Error InvalidArgument for a block size that is not allowed, OutOfMemory when
-    /// not one sequence of one block fits
+    /// The one place that sizes a KV pool, at start-up and at run time: what `kv` and `limits` give with the memory
+    /// that is free now. \throws Error InvalidArgument for a block size that is not allowed, OutOfMemory naming the
+    /// bytes wanted and free
     [[nodiscard]] KvPoolPlan planKvPool(const KvPoolConfig &kv, const BatchLimits &limits) const;
-    /// Replaces the pool by what planKvPool gives and records it in info().effective. Returns the plan.
+    /// Replaces the pool by what planKvPool gives and records it in info().effective.
     KvPoolPlan applyKvPool(const KvPoolConfig &kv);
-    /// Makes room for steps under `limits` and records them. \throws Error InvalidArgument, OutOfMemory
-    void applyLimits(const BatchLimits &limits);
+    /// Makes room for steps under `limits` and records them in info().effective; says why they differ from what was
+    /// asked for, else empty. \throws Error InvalidArgument, OutOfMemory
+    std::string applyLimits(const BatchLimits &limits);
+    /// 0 = cores
     void applyThreads(int threads);
 
     /// Empty while the files are the ones that were opened; else one sentence for ModelFileChanged.
     [[nodiscard]] std::string checkFileUnchanged() const { return m_checkpoint->checkUnchanged(); }
 
 private:
-    void load(const ProgressCallback &progress, const std::stop_token &stop);
-    void openText();
+    void openText(const ModelConfig &model);
+    void describe(const ModelConfig &model);
 
     ModelInfo m_info;
     std::unique_ptr<Profile> m_profile;       // outlives the runner

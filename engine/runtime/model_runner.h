@@ -8,13 +8,11 @@
 
 #include <memory>
 
-namespace engine
-{
+namespace engine {
 
 /// One rank: a device's operations, the model on it, its KV cache and the buffer that logits are written to.
 /// Nothing is allocated inside run.
-class ModelRunner final : public StepExecutor
-{
+class ModelRunner final : public StepExecutor {
 public:
     /// `profile` may be null; it must outlive this. `ops` are those that `model` was made with.
     ModelRunner(std::unique_ptr<kernels::Ops> ops, std::unique_ptr<Model> model, kernels::DType kvType,

@@ -10,12 +10,10 @@
 #include <string>
 #include <utility>
 
-namespace engine
-{
+namespace engine {
 
 /// Time spent per operation kind and layer. Thread: the rank's worker writes; read it when no step runs.
-class Profile
-{
+class Profile {
 public:
     struct Entry {
         std::int64_t calls = 0;

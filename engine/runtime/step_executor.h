@@ -3,13 +3,11 @@
 
 #include "engine/runtime/batch.h"
 
-namespace engine
-{
+namespace engine {
 
 /// Turns a Batch into logits. ModelRunner on the real model; a fake one in tests of the serving loop.
 /// Thread: the engine thread; calls never overlap.
-class StepExecutor
-{
+class StepExecutor {
 public:
     virtual ~StepExecutor() = default;
 

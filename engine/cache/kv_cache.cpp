@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/cache/kv_cache.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace engine {
+namespace {
+
+std::size_t bytesPerLayerBlock(const KvShape &shape)
+{
+    const auto elements = 2ULL * static_cast<std::size_t>(shape.kvHeads) * static_cast<std::size_t>(shape.blockTokens)
+        * static_cast<std::size_t>(shape.headDim);
+    return elements * static_cast<std::size_t>(kernels::info(shape.dtype).blockBytes);
+}
+
+} // namespace
+
+std::size_t KvShape::bytesPerBlock() const
+{
+    return bytesPerLayerBlock(*this) * static_cast<std::size_t>(layers);
+}
+
+KvCache::KvCache(const KvShape &shape, int blocks, kernels::Ops &ops)
+    : m_shape(shape)
+    , m_blocks(blocks)
+    , m_ops(ops)
+{
+    CHECK(blocks >= 1 && shape.layers >= 1 && shape.bytesPerBlock() > 0);
+    const std::array<std::int64_t, 4> layerShape{std::int64_t{blocks} * 2, shape.kvHeads, shape.blockTokens,
+                                                 shape.headDim};
+    m_layers.reserve(static_cast<std::size_t>(shape.layers));
+    try {
+        for (int i = 0; i < shape.layers; ++i)
+            m_layers.emplace_back(ops, shape.dtype, layerShape);
+    } catch (const kernels::Error &error) {
+        if (error.code() != kernels::ErrorCode::OutOfMemory)
+            throw;
+        throw kernels::Error(kernels::ErrorCode::OutOfMemory,
+                             "not enough memory for the KV cache: " + std::to_string(bytes()) + " bytes wanted for "
+                                 + std::to_string(blocks) + " blocks of " + std::to_string(shape.blockTokens)
+                                 + " tokens (" + error.what() + ")");
+    }
+}
+
+int KvCache::blocksThatFit(const KvShape &shape, std::size_t budgetBytes)
+{
+    // Slot numbers, block * blockTokens + offset, are ints.
+    const int most = std::numeric_limits<int>::max() / (2 * std::max(1, shape.blockTokens));
+    return static_cast<int>(std::min(budgetBytes / shape.bytesPerBlock(), static_cast<std::size_t>(most)));
+}
+
+std::size_t KvCache::bytes() const
+{
+    return m_shape.bytesPerBlock() * static_cast<std::size_t>(m_blocks);
+}
+
+kernels::TensorView KvCache::layer(int layer)
+{
+    CHECK(layer >= 0 && layer < m_shape.layers);
+    return m_layers[static_cast<std::size_t>(layer)].view();
+}
+
+void KvCache::copyBlock(int from, int to, kernels::Stream &stream)
+{
+    CHECK(from != to && from >= 0 && from < m_blocks && to >= 0 && to < m_blocks);
+    for (const Tensor &layer : m_layers)
+        m_ops.copyBlock(layer.view(), from, to, stream);
+}
+
+} // namespace engine

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/models/config_reader.h"
+
+#include <cmath>
+#include <cstdio>
+
+namespace engine {
+namespace {
+
+std::string shortNumber(double value)
+{
+    char buffer[32];
+    std::snprintf(buffer, sizeof buffer, "%.9g", value);
+    return buffer;
+}
+
+bool usable(double value)
+{
+    return std::isfinite(value) && std::isfinite(static_cast<float>(value));
+}
+
+} // namespace
+
+std::string quoted(std::string_view text)
+{
+    constexpr std::size_t most = 120;
+    std::string out = "\"";
+    for (const char c : text.substr(0, most)) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (byte >= 0x20 && byte != 0x7f && byte < 0x80) {
+            out += c;
+        } else {
+            char escaped[8];
+            std::snprintf(escaped, sizeof escaped, "\\x%02x", byte);
+            out += escaped;
+        }
+    }
+    return out + (text.size() > most ? "\"…" : "\"");
+}
+
+std::string ConfigReader::full(std::string_view key) const
+{
+    return m_prefix + "." + std::string(key);
+}
+
+void ConfigReader::refuse(std::string_view key, const std::string &found, const std::string &wanted) const
+{
+    throw Error(ErrorCode::Refused, "key " + full(key) + " is " + found + "; wanted " + wanted);
+}
+
+bool ConfigReader::has(std::string_view key) const
+{
+    return m_metadata.find(full(key)) != nullptr;
+}
+
+void ConfigReader::checkRange(std::string_view key, std::int64_t value, std::int64_t least, std::int64_t most) const
+{
+    if (value < least || value > most)
+        refuse(key, std::to_string(value),
+               "a number of at least " + std::to_string(least) + " and at most " + std::to_string(most));
+}
+
+std::int64_t ConfigReader::count(std::string_view key, std::int64_t most, std::optional<std::int64_t> fallback) const
+{
+    const std::optional<std::int64_t> value = m_metadata.integer(full(key));
+    if (!value && !fallback)
+        throw Error(ErrorCode::Refused, "key " + full(key) + " is missing");
+    const std::int64_t result = value ? *value : *fallback;
+    checkRange(key, result, 1, most);
+    return result;
+}
+
+std::int64_t ConfigReader::countOrZero(std::string_view key, std::int64_t most) const
+{
+    const std::int64_t value = m_metadata.integer(full(key)).value_or(0);
+    checkRange(key, value, 0, most);
+    return value;
+}
+
+std::vector<int> ConfigReader::countPerLayer(std::string_view key, int layers, std::int64_t most) const
+{
+    const MetadataValue *value = m_metadata.find(full(key));
+    const bool isArray = value
+        && (std::holds_alternative<std::vector<std::int64_t>>(*value)
+            || std::holds_alternative<std::vector<std::uint64_t>>(*value));
+    if (!isArray)
+        return std::vector<int>(static_cast<std::size_t>(layers), static_cast<int>(count(key, most)));
+    const std::vector<std::int64_t> values = m_metadata.integers(full(key)).value();
+    if (values.size() != static_cast<std::size_t>(layers))
+        refuse(key, "an array of " + std::to_string(values.size()),
+               "one number or an array of " + std::to_string(layers) + ", one per layer");
+    std::vector<int> counts;
+    counts.reserve(values.size());
+    for (const std::int64_t each : values) {
+        checkRange(key, each, 1, most);
+        counts.push_back(static_cast<int>(each));
+    }
+    return counts;
+}
+
+double ConfigReader::positive(std::string_view key, std::optional<double> fallback) const
+{
+    const std::optional<double> value = m_metadata.number(full(key));
+    if (!value && !fallback)
+        throw Error(ErrorCode::Refused, "key " + full(key) + " is missing");
+    const double result = value ? *value : *fallback;
+    if (!usable(result) || static_cast<float>(result) <= 0.0F)
+        refuse(key, shortNumber(result), "a finite, positive number");
+    return result;
+}
+
+double ConfigReader::number(std::string_view key, double fallback) const
+{
+    const double result = m_metadata.number(full(key)).value_or(fallback);
+    if (!usable(result))
+        refuse(key, shortNumber(result), "a finite number");
+    return result;
+}
+
+std::string ConfigReader::text(std::string_view key, std::string_view fallback) const
+{
+    const std::string *value = m_metadata.text(full(key));
+    return value ? *value : std::string(fallback);
+}
+
+} // namespace engine

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/core/tensor.h"
+#include "engine/models/model.h"
+#include "engine/models/tensor_names.h"
+
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+
+namespace engine {
+
+/// The frequencies of one kind of layer. `factors` divide them, [dimensions / 2] or empty (Llama 3).
+/// Source: Su et al. 2021, arXiv:2104.09864; yarn: Peng et al. 2023, arXiv:2309.00071, sections 3.2 to 3.4.
+[[nodiscard]] kernels::RopeTable makeRopeTable(const RopeConfig &rope, std::span<const float> factors);
+
+/// Turns the tensors of a checkpoint into a backend's own form, one at a time: packs, gives the file's pages back,
+/// reports progress, and looks whether to stop.
+class WeightLoader {
+public:
+    using ProgressCallback = std::function<void(double fraction)>;
+
+    /// All references must outlive this.
+    WeightLoader(const Checkpoint &checkpoint, kernels::Ops &ops, ProgressCallback progress, std::stop_token stop);
+
+    [[nodiscard]] kernels::Ops &ops() { return m_ops; }
+    [[nodiscard]] bool has(const std::string &name) const { return m_checkpoint.find(name) != nullptr; }
+    /// The matrices of those names stacked along the rows. \throws Error Cancelled
+    [[nodiscard]] std::unique_ptr<kernels::PackedWeight> matrix(std::initializer_list<std::string> names);
+    /// A norm weight or bias as float32 on the device; empty when the tensor is absent. \throws Error Cancelled
+    [[nodiscard]] Tensor vector(const std::string &name);
+    /// Biases of stacked matrices one after another, zeros for absent ones; empty when all are absent.
+    /// `sizes` are the rows of the matrices.
+    [[nodiscard]] Tensor stackedBias(std::initializer_list<std::string> names,
+                                     std::initializer_list<std::int64_t> sizes);
+    /// Values of a small tensor on the host; empty when it is absent.
+    [[nodiscard]] std::vector<float> values(const std::string &name);
+
+private:
+    void finish(const TensorInfo &tensor);
+    [[nodiscard]] Tensor upload(std::span<const float> values);
+
+    const Checkpoint &m_checkpoint;
+    kernels::Ops &m_ops;
+    ProgressCallback m_progress;
+    std::stop_token m_stop;
+    double m_totalBytes = 1;
+    double m_doneBytes = 0;
+};
+
+/// Columns [first, first + heads * headDim) of a float matrix [tokens, columns], seen as [tokens, heads, headDim].
+[[nodiscard]] kernels::TensorView headsView(const kernels::TensorView &matrix, std::int64_t first, int heads,
+                                            int headDim);
+
+/// The batch as attention wants it.
+[[nodiscard]] kernels::PagedBatch pagedBatch(const ForwardBatch &batch, const KvCache &kv);
+
+/// Null for an empty tensor.
+[[nodiscard]] inline const float *floats(const Tensor &tensor)
+{
+    return tensor.empty() ? nullptr : tensor.view().as<const float>();
+}
+
+} // namespace engine

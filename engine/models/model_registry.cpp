@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/models/model_registry.h"
+
+#include "engine/models/config_reader.h"
+
+#include <array>
+
+namespace engine {
+
+std::span<const ModelFamily> modelFamilies()
+{
+    static const std::array families{llamaFamily()};
+    return families;
+}
+
+const ModelFamily &familyOf(const Checkpoint &checkpoint)
+{
+    const std::string &wanted = architectureOf(checkpoint);
+    std::string known;
+    for (const ModelFamily &family : modelFamilies()) {
+        if (family.architecture == wanted)
+            return family;
+        known += (known.empty() ? "" : ", ") + std::string(family.architecture);
+    }
+    throw Error(ErrorCode::Refused,
+                "key general.architecture is " + quoted(wanted) + ", which is not supported; known architectures are "
+                    + known);
+}
+
+} // namespace engine

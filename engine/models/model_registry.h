@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/models/layers.h"
+#include "engine/models/model.h"
+#include "engine/models/tensor_names.h"
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace engine {
+
+/// A family of models: how its configuration is read, which tensors it has, and how it is made.
+struct ModelFamily {
+    std::string_view architecture; ///< general.architecture
+    ModelConfig (*readConfig)(const Checkpoint &checkpoint);
+    std::vector<ExpectedTensor> (*tensors)(const ModelConfig &config);
+    /// \pre checkTensors has passed
+    std::unique_ptr<Model> (*load)(const ModelConfig &config, WeightLoader &loader);
+};
+
+/// All families, one row each.
+[[nodiscard]] std::span<const ModelFamily> modelFamilies();
+
+/// \throws Error Refused naming the architecture and the known ones
+[[nodiscard]] const ModelFamily &familyOf(const Checkpoint &checkpoint);
+
+// One per family file.
+[[nodiscard]] ModelFamily llamaFamily();
+
+} // namespace engine

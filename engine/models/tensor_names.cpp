@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/models/tensor_names.h"
+
+#include "engine/models/config_reader.h"
+
+#include <charconv>
+#include <optional>
+#include <unordered_set>
+
+namespace engine {
+namespace {
+
+/// The N of "blk.N.rest".
+std::optional<std::int64_t> layerOf(std::string_view name)
+{
+    constexpr std::string_view prefix = "blk.";
+    if (!name.starts_with(prefix))
+        return std::nullopt;
+    std::int64_t layer = 0;
+    const char *first = name.data() + prefix.size();
+    const auto [end, fault] = std::from_chars(first, name.data() + name.size(), layer);
+    if (fault != std::errc() || end == first)
+        return std::nullopt;
+    return layer;
+}
+
+void checkType(const TensorInfo &found, const ExpectedTensor &wanted,
+               const std::function<bool(kernels::DType)> &supportsWeight)
+{
+    // A type that cannot be computed keeps its own name beside a stand-in DType.
+    const bool known = kernels::info(found.type).name == found.typeName || found.typeName.empty();
+    const bool plain =
+        found.type == kernels::DType::F32 || found.type == kernels::DType::F16 || found.type == kernels::DType::BF16;
+    const bool usable = wanted.use == TensorUse::Matrix ? supportsWeight(found.type) : plain;
+    if (!known || !usable)
+        throw Error(ErrorCode::Refused,
+                    "tensor " + wanted.name + " has type " + found.typeName + ", which is not supported "
+                        + (wanted.use == TensorUse::Matrix ? "for a weight matrix" : "here; wanted F32, F16 or BF16"));
+}
+
+void checkTensor(const Checkpoint &checkpoint, const ExpectedTensor &wanted,
+                 const std::function<bool(kernels::DType)> &supportsWeight)
+{
+    const TensorInfo *found = checkpoint.find(wanted.name);
+    if (!found) {
+        if (wanted.optional)
+            return;
+        throw Error(ErrorCode::Refused, "tensor " + wanted.name + " is missing");
+    }
+    if (found->shape != wanted.shape)
+        throw Error(ErrorCode::Refused,
+                    "tensor " + wanted.name + " has shape " + describeShape(found->shape) + "; expected "
+                        + describeShape(wanted.shape));
+    checkType(*found, wanted, supportsWeight);
+}
+
+} // namespace
+
+std::string layerTensor(int layer, const char *part, const char *suffix)
+{
+    return "blk." + std::to_string(layer) + "." + part + "." + suffix;
+}
+
+std::string describeShape(const std::vector<std::int64_t> &shape)
+{
+    std::string text = "[";
+    for (std::size_t i = shape.size(); i-- > 0;)
+        text += std::to_string(shape[i]) + (i > 0 ? ", " : "");
+    return text + "]";
+}
+
+void checkTensors(const Checkpoint &checkpoint, std::span<const ExpectedTensor> expected, int layers,
+                  const std::function<bool(kernels::DType)> &supportsWeight)
+{
+    for (const ExpectedTensor &wanted : expected)
+        checkTensor(checkpoint, wanted, supportsWeight);
+    for (const TensorInfo &tensor : checkpoint.tensors()) {
+        if (layerOf(tensor.name).value_or(0) >= layers)
+            throw Error(ErrorCode::Refused,
+                        "tensor " + quoted(tensor.name) + " belongs to a layer beyond block_count, which is "
+                            + std::to_string(layers));
+    }
+}
+
+std::vector<std::string> unusedTensors(const Checkpoint &checkpoint, std::span<const ExpectedTensor> expected)
+{
+    std::unordered_set<std::string_view> known;
+    for (const ExpectedTensor &each : expected)
+        known.insert(each.name);
+    std::vector<std::string> unused;
+    for (const TensorInfo &tensor : checkpoint.tensors()) {
+        if (!known.contains(tensor.name))
+            unused.push_back(tensor.name);
+    }
+    return unused;
+}
+
+} // namespace engine
