@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "kernels/checks.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace kernels {
+
+namespace {
+
+bool isKvType(DType type)
+{
+    return type == DType::F32 || type == DType::F16 || type == DType::BF16;
+}
+
+void checkKvLayer(const TensorView &kvLayer)
+{
+    CHECK(kvLayer.rank == 4 && isKvType(kvLayer.dtype));
+    CHECK(kvLayer.shape[0] % 2 == 0 && kvLayer.strides[3] == 1);
+    CHECK(kvLayer.strides[2] == kvLayer.shape[3]);
+    CHECK(kvLayer.strides[1] == kvLayer.strides[2] * kvLayer.shape[2]);
+    CHECK(kvLayer.strides[0] == kvLayer.strides[1] * kvLayer.shape[1]);
+}
+
+std::string describe(const WeightPart &part)
+{
+    return "tensor '" + part.name + "'";
+}
+
+} // namespace
+
+void checkFloatView(const TensorView &view, int rank)
+{
+    CHECK(view.rank == rank && view.dtype == DType::F32);
+    CHECK(view.elements() == 0 || view.data != nullptr);
+    CHECK(view.strides[static_cast<std::size_t>(rank - 1)] == 1 || view.shape[static_cast<std::size_t>(rank - 1)] <= 1);
+}
+
+void checkEmbed(const PackedWeight &table, std::span<const int> ids, const TensorView &out)
+{
+    checkFloatView(out, 2);
+    CHECK(out.shape[0] == static_cast<std::int64_t>(ids.size()) && out.shape[1] == table.columns());
+    for (const int id : ids)
+        CHECK(id >= 0 && id < table.rows());
+}
+
+void checkLinear(const PackedWeight &weight, const TensorView &x, const TensorView &out, std::int64_t outColumns)
+{
+    checkFloatView(x, 2);
+    checkFloatView(out, 2);
+    CHECK(x.shape[1] == weight.columns());
+    CHECK(out.shape[0] == x.shape[0] && out.shape[1] == outColumns);
+}
+
+void checkGated(const PackedWeight &gateUp)
+{
+    CHECK(gateUp.partRows().size() == 2 && gateUp.partRows()[0] == gateUp.partRows()[1]);
+}
+
+void checkNorm(const TensorView &x, const TensorView &out)
+{
+    CHECK(x.rank == 2 || x.rank == 3);
+    checkFloatView(x, x.rank);
+    checkSameShape(x, out);
+}
+
+void checkSameShape(const TensorView &a, const TensorView &b)
+{
+    checkFloatView(a, a.rank);
+    checkFloatView(b, a.rank);
+    CHECK(a.shape == b.shape);
+}
+
+void checkRope(const TensorView &heads, std::span<const int> positions, const RopeTable &table)
+{
+    checkFloatView(heads, 3);
+    CHECK(heads.shape[0] == static_cast<std::int64_t>(positions.size()));
+    CHECK(table.rotaryDim % 2 == 0 && table.rotaryDim >= 0 && table.rotaryDim <= heads.shape[2]);
+    CHECK(table.inverseFrequencies.size() * 2 == static_cast<std::size_t>(table.rotaryDim));
+}
+
+void checkKvStore(const TensorView &k, const TensorView &v, const TensorView &kvLayer, std::span<const int> slots)
+{
+    checkFloatView(k, 3);
+    checkSameShape(k, v);
+    checkKvLayer(kvLayer);
+    CHECK(k.shape[0] == static_cast<std::int64_t>(slots.size()));
+    CHECK(k.shape[1] == kvLayer.shape[1] && k.shape[2] == kvLayer.shape[3]);
+    const std::int64_t capacity = kvLayer.shape[0] / 2 * kvLayer.shape[2];
+    for (const int slot : slots)
+        CHECK(slot >= 0 && slot < capacity);
+}
+
+void checkAttention(const TensorView &q, const TensorView &kvLayer, const PagedBatch &batch,
+                    const AttentionShape &shape, const TensorView &out)
+{
+    checkFloatView(q, 3);
+    checkSameShape(q, out);
+    checkKvLayer(kvLayer);
+    CHECK(shape.heads > 0 && shape.kvHeads > 0 && shape.heads % shape.kvHeads == 0);
+    CHECK(q.shape[1] == shape.heads && q.shape[2] == shape.headDim);
+    CHECK(kvLayer.shape[1] == shape.kvHeads && kvLayer.shape[3] == shape.headDim);
+    CHECK(batch.blockTokens >= 8 && (batch.blockTokens & (batch.blockTokens - 1)) == 0);
+    CHECK(kvLayer.shape[2] == batch.blockTokens);
+    const std::size_t sequences = batch.contextLengths.size();
+    CHECK(batch.queryStarts.size() == sequences + 1 && batch.queryStarts[0] == 0);
+    CHECK(batch.queryStarts[sequences] == q.shape[0]);
+    CHECK(batch.blockTables.size() == sequences * static_cast<std::size_t>(batch.maxBlocks));
+    for (std::size_t s = 0; s < sequences; ++s) {
+        const int queries = batch.queryStarts[s + 1] - batch.queryStarts[s];
+        const int blocks = (batch.contextLengths[s] + batch.blockTokens - 1) / batch.blockTokens;
+        CHECK(queries >= 0 && queries <= batch.contextLengths[s] && blocks <= batch.maxBlocks);
+        const std::size_t first = s * static_cast<std::size_t>(batch.maxBlocks);
+        for (std::size_t b = first; b < first + static_cast<std::size_t>(blocks); ++b)
+            CHECK(batch.blockTables[b] >= 0 && batch.blockTables[b] < kvLayer.shape[0] / 2);
+    }
+}
+
+void checkGather(const TensorView &x, std::span<const int> rows, const TensorView &out)
+{
+    checkFloatView(x, 2);
+    checkFloatView(out, 2);
+    CHECK(out.shape[0] == static_cast<std::int64_t>(rows.size()) && out.shape[1] == x.shape[1]);
+    for (const int row : rows)
+        CHECK(row >= 0 && row < x.shape[0]);
+}
+
+void checkCopyBlock(const TensorView &kvLayer, int from, int to)
+{
+    checkKvLayer(kvLayer);
+    CHECK(from != to && from >= 0 && to >= 0);
+    CHECK(from < kvLayer.shape[0] / 2 && to < kvLayer.shape[0] / 2);
+}
+
+bool isWeightType(DType type)
+{
+    switch (type) {
+    case DType::F64:
+    case DType::I8:
+    case DType::I16:
+    case DType::I32:
+    case DType::I64:
+        return false;
+    default:
+        return true;
+    }
+}
+
+void checkParts(std::span<const WeightPart> parts)
+{
+    CHECK(!parts.empty());
+    for (const WeightPart &part : parts) {
+        if (!isWeightType(part.type))
+            throw Error(ErrorCode::Refused,
+                        describe(part) + " has type " + std::string(info(part.type).name)
+                            + ", which no matrix product takes");
+        if (part.columns != parts[0].columns)
+            throw Error(ErrorCode::Refused,
+                        describe(part) + " has " + std::to_string(part.columns) + " columns, " + describe(parts[0])
+                            + " packed with it has " + std::to_string(parts[0].columns));
+        if (part.columns <= 0 || part.rows <= 0 || part.columns % info(part.type).blockElements != 0)
+            throw Error(ErrorCode::Refused,
+                        describe(part) + " has " + std::to_string(part.rows) + " rows of "
+                            + std::to_string(part.columns) + " columns, wanted whole blocks of "
+                            + std::to_string(info(part.type).blockElements));
+        CHECK(part.data != nullptr);
+    }
+}
+
+std::int64_t rowCount(const TensorView &view)
+{
+    return view.rank == 3 ? view.shape[0] * view.shape[1] : view.shape[0];
+}
+
+float *rowOf(const TensorView &view, std::int64_t index)
+{
+    if (view.rank == 3)
+        return view.as<float>() + index / view.shape[1] * view.strides[0] + index % view.shape[1] * view.strides[1];
+    return view.as<float>() + index * view.strides[0];
+}
+
+void copyHostBlock(const TensorView &kvLayer, int from, int to)
+{
+    const auto bytes = static_cast<std::size_t>(2 * kvLayer.strides[0] * info(kvLayer.dtype).blockBytes);
+    std::memcpy(kvLayer.data + static_cast<std::size_t>(to) * bytes,
+                kvLayer.data + static_cast<std::size_t>(from) * bytes, bytes);
+}
+
+void gatherHostRows(const TensorView &x, std::span<const int> rows, const TensorView &out)
+{
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        const float *source = rowOf(x, rows[i]);
+        std::copy(source, source + x.shape[1], rowOf(out, static_cast<std::int64_t>(i)));
+    }
+}
+
+} // namespace kernels

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "kernels/ops.h"
+
+#include <cstddef>
+#include <memory>
+
+/// What every backend on the host checks and shares. All checks throw Error Internal: shapes come from our own code.
+namespace kernels {
+
+void checkFloatView(const TensorView &view, int rank);
+void checkEmbed(const PackedWeight &table, std::span<const int> ids, const TensorView &out);
+void checkLinear(const PackedWeight &weight, const TensorView &x, const TensorView &out, std::int64_t outColumns);
+void checkGated(const PackedWeight &gateUp);
+void checkNorm(const TensorView &x, const TensorView &out);
+void checkSameShape(const TensorView &a, const TensorView &b);
+void checkRope(const TensorView &heads, std::span<const int> positions, const RopeTable &table);
+void checkKvStore(const TensorView &k, const TensorView &v, const TensorView &kvLayer, std::span<const int> slots);
+void checkAttention(const TensorView &q, const TensorView &kvLayer, const PagedBatch &batch,
+                    const AttentionShape &shape, const TensorView &out);
+void checkGather(const TensorView &x, std::span<const int> rows, const TensorView &out);
+void checkCopyBlock(const TensorView &kvLayer, int from, int to);
+
+/// Checks the parts of one pack call: at least one, equal columns, whole blocks, types that `pack` takes.
+/// \throws Error Refused naming the tensor
+void checkParts(std::span<const WeightPart> parts);
+
+/// Float and quantized types that weights may have.
+[[nodiscard]] bool isWeightType(DType type);
+
+/// Row `index` of a rank-2 view, or of a rank-3 view whose two leading dimensions are counted through.
+[[nodiscard]] float *rowOf(const TensorView &view, std::int64_t index);
+/// Rows that rowOf counts.
+[[nodiscard]] std::int64_t rowCount(const TensorView &view);
+
+/// Zeroed memory straight from the system. \throws Error OutOfMemory naming bytes asked for and free
+[[nodiscard]] std::unique_ptr<Buffer> allocateHost(std::size_t bytes);
+/// A stream on which every operation is finished when its call returns.
+[[nodiscard]] std::unique_ptr<Stream> makeHostStream();
+/// Copies block `from` over `to` in one layer on the host.
+void copyHostBlock(const TensorView &kvLayer, int from, int to);
+/// out[i] = x[rows[i]] on the host.
+void gatherHostRows(const TensorView &x, std::span<const int> rows, const TensorView &out);
+
+} // namespace kernels

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+namespace kernels {
+
+/// Instruction levels of the CPU backend, lowest first. Each includes the ones before it.
+enum class Isa { Scalar, Avx2, Avx512, Avx512Vnni, Amx };
+
+[[nodiscard]] std::string_view isaName(Isa isa);
+
+/// Levels that processor and operating system grant, lowest first; never empty. AMX is asked for from Linux here.
+[[nodiscard]] std::vector<Isa> detectIsa();
+
+/// The level for an option value ("auto" is the highest granted one).
+/// \throws Error InvalidArgument for an unknown name, NoDevice when the machine lacks it, naming what it has
+[[nodiscard]] Isa chooseIsa(std::string_view option);
+
+} // namespace kernels

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "kernels/reference/reference_ops.h"
+
+#include "kernels/checks.h"
+#include "kernels/reference/reference_matmul.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kernels {
+
+namespace {
+
+const ReferenceWeight &own(const PackedWeight &weight)
+{
+    const auto *mine = dynamic_cast<const ReferenceWeight *>(&weight);
+    CHECK(mine != nullptr);
+    return *mine;
+}
+
+void storeElement(const TensorView &kvLayer, std::int64_t index, float value)
+{
+    switch (kvLayer.dtype) {
+    case DType::F16:
+        kvLayer.as<std::uint16_t>()[index] = floatToHalf(value);
+        break;
+    case DType::BF16:
+        kvLayer.as<std::uint16_t>()[index] = floatToBf16(value);
+        break;
+    default:
+        kvLayer.as<float>()[index] = value;
+        break;
+    }
+}
+
+} // namespace
+
+std::unique_ptr<Stream> ReferenceOps::makeStream()
+{
+    return makeHostStream();
+}
+
+std::unique_ptr<Buffer> ReferenceOps::allocate(std::size_t bytes)
+{
+    return allocateHost(bytes);
+}
+
+bool ReferenceOps::supportsWeight(DType type) const
+{
+    return isWeightType(type);
+}
+
+std::unique_ptr<PackedWeight> ReferenceOps::pack(std::span<const WeightPart> parts)
+{
+    checkParts(parts);
+    return std::make_unique<ReferenceWeight>(parts);
+}
+
+void ReferenceOps::embed(const PackedWeight &table, std::span<const int> ids, TensorView out, Stream &)
+{
+    checkEmbed(table, ids, out);
+    for (std::size_t i = 0; i < ids.size(); ++i)
+        own(table).expandRow(ids[i], rowOf(out, static_cast<std::int64_t>(i)));
+}
+
+void ReferenceOps::linear(const PackedWeight &weight, TensorView x, TensorView out, const float *bias, Stream &)
+{
+    checkLinear(weight, x, out, weight.rows());
+    referenceProducts(m_pool, own(weight), x, [&](std::int64_t token, std::int64_t row, double value) {
+        rowOf(out, token)[row] = static_cast<float>(value + (bias != nullptr ? bias[row] : 0.0F));
+    });
+}
+
+void ReferenceOps::linearAdd(const PackedWeight &weight, TensorView x, TensorView inout, const float *bias, Stream &)
+{
+    checkLinear(weight, x, inout, weight.rows());
+    referenceProducts(m_pool, own(weight), x, [&](std::int64_t token, std::int64_t row, double value) {
+        float &target = rowOf(inout, token)[row];
+        target = static_cast<float>(target + value + (bias != nullptr ? bias[row] : 0.0F));
+    });
+}
+
+void ReferenceOps::linearGated(const PackedWeight &gateUp, Activation activation, TensorView x, TensorView out,
+                               Stream &)
+{
+    checkGated(gateUp);
+    checkLinear(gateUp, x, out, gateUp.rows() / 2);
+    const std::int64_t width = gateUp.rows();
+    std::vector<double> products(static_cast<std::size_t>(x.shape[0] * width));
+    referenceProducts(m_pool, own(gateUp), x, [&](std::int64_t token, std::int64_t row, double value) {
+        products[static_cast<std::size_t>(token * width + row)] = value;
+    });
+    for (std::int64_t token = 0; token < x.shape[0]; ++token) {
+        const double *gate = products.data() + token * width;
+        const double *up = gate + width / 2;
+        for (std::int64_t i = 0; i < width / 2; ++i)
+            rowOf(out, token)[i] = static_cast<float>(activate(activation, gate[i]) * up[i]);
+    }
+}
+
+void ReferenceOps::rmsNorm(TensorView x, const float *weight, float epsilon, TensorView out, Stream &)
+{
+    checkNorm(x, out);
+    const std::int64_t n = x.shape[static_cast<std::size_t>(x.rank - 1)];
+    for (std::int64_t row = 0; row < rowCount(x); ++row) {
+        const float *source = rowOf(x, row);
+        double squares = 0.0;
+        for (std::int64_t i = 0; i < n; ++i)
+            squares += static_cast<double>(source[i]) * source[i];
+        const double factor = 1.0 / std::sqrt(squares / static_cast<double>(n) + epsilon);
+        for (std::int64_t i = 0; i < n; ++i)
+            rowOf(out, row)[i] = static_cast<float>(source[i] * factor * weight[i]);
+    }
+}
+
+void ReferenceOps::add(TensorView x, TensorView inout, Stream &)
+{
+    checkSameShape(x, inout);
+    const std::int64_t n = x.shape[static_cast<std::size_t>(x.rank - 1)];
+    for (std::int64_t row = 0; row < rowCount(x); ++row) {
+        for (std::int64_t i = 0; i < n; ++i)
+            rowOf(inout, row)[i] += rowOf(x, row)[i];
+    }
+}
+
+void ReferenceOps::rope(TensorView heads, std::span<const int> positions, const RopeTable &table, Stream &)
+{
+    checkRope(heads, positions, table);
+    const int half = table.rotaryDim / 2;
+    for (std::int64_t row = 0; row < rowCount(heads); ++row) {
+        float *head = rowOf(heads, row);
+        const double position = positions[static_cast<std::size_t>(row / heads.shape[1])];
+        for (int i = 0; i < half; ++i) {
+            const double angle = position * table.inverseFrequencies[static_cast<std::size_t>(i)];
+            const double cosine = std::cos(angle) * table.attentionFactor;
+            const double sine = std::sin(angle) * table.attentionFactor;
+            float &first = head[table.interleaved ? 2 * i : i];
+            float &second = head[table.interleaved ? 2 * i + 1 : i + half];
+            const double a = first;
+            const double b = second;
+            first = static_cast<float>(a * cosine - b * sine);
+            second = static_cast<float>(a * sine + b * cosine);
+        }
+    }
+}
+
+void ReferenceOps::kvStore(TensorView k, TensorView v, TensorView kvLayer, std::span<const int> slots, Stream &)
+{
+    checkKvStore(k, v, kvLayer, slots);
+    const std::int64_t blockTokens = kvLayer.shape[2];
+    const std::int64_t headDim = kvLayer.shape[3];
+    for (std::int64_t row = 0; row < rowCount(k); ++row) {
+        const std::int64_t slot = slots[static_cast<std::size_t>(row / k.shape[1])];
+        const std::int64_t head = row % k.shape[1];
+        const std::int64_t keyStart =
+            slot / blockTokens * 2 * kvLayer.strides[0] + head * kvLayer.strides[1] + slot % blockTokens * headDim;
+        for (std::int64_t i = 0; i < headDim; ++i) {
+            storeElement(kvLayer, keyStart + i, rowOf(k, row)[i]);
+            storeElement(kvLayer, keyStart + kvLayer.strides[0] + i, rowOf(v, row)[i]);
+        }
+    }
+}
+
+void ReferenceOps::gatherRows(TensorView x, std::span<const int> rows, TensorView out, Stream &)
+{
+    checkGather(x, rows, out);
+    gatherHostRows(x, rows, out);
+}
+
+void ReferenceOps::copyBlock(TensorView kvLayer, int from, int to, Stream &)
+{
+    checkCopyBlock(kvLayer, from, to);
+    copyHostBlock(kvLayer, from, to);
+}
+
+} // namespace kernels

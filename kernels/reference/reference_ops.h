@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "kernels/ops.h"
+#include "kernels/thread_pool.h"
+
+namespace kernels {
+
+/// The truth for tests: the plainest loop for every operation, with sums in double. Weights stay where they are;
+/// one row at a time is expanded into a small buffer.
+class ReferenceOps final : public Ops {
+public:
+    explicit ReferenceOps(int threads)
+        : m_pool(threads)
+    {
+    }
+
+    std::string_view name() const override { return "reference"; }
+    std::string_view isa() const override { return "scalar"; }
+    int threads() const override { return m_pool.threads(); }
+    void setThreads(int threads) override { m_pool.setThreads(threads); }
+    std::unique_ptr<Stream> makeStream() override;
+    std::unique_ptr<Buffer> allocate(std::size_t bytes) override;
+    bool supportsWeight(DType type) const override;
+    std::unique_ptr<PackedWeight> pack(std::span<const WeightPart> parts) override;
+    bool keepsSource() const override { return true; }
+
+    void embed(const PackedWeight &table, std::span<const int> ids, TensorView out, Stream &stream) override;
+    void linear(const PackedWeight &weight, TensorView x, TensorView out, const float *bias, Stream &stream) override;
+    void linearAdd(const PackedWeight &weight, TensorView x, TensorView inout, const float *bias,
+                   Stream &stream) override;
+    void linearGated(const PackedWeight &gateUp, Activation activation, TensorView x, TensorView out,
+                     Stream &stream) override;
+    void rmsNorm(TensorView x, const float *weight, float epsilon, TensorView out, Stream &stream) override;
+    void add(TensorView x, TensorView inout, Stream &stream) override;
+    void rope(TensorView heads, std::span<const int> positions, const RopeTable &table, Stream &stream) override;
+    void kvStore(TensorView k, TensorView v, TensorView kvLayer, std::span<const int> slots, Stream &stream) override;
+    void pagedAttention(TensorView q, TensorView kvLayer, const PagedBatch &batch, const AttentionShape &shape,
+                        TensorView out, Stream &stream) override;
+    void gatherRows(TensorView x, std::span<const int> rows, TensorView out, Stream &stream) override;
+    void copyBlock(TensorView kvLayer, int from, int to, Stream &stream) override;
+
+private:
+    ThreadPool m_pool;
+};
+
+} // namespace kernels
