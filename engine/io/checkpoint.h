@@ -22,12 +22,19 @@ using MetadataValue =
     std::variant<bool, std::int64_t, std::uint64_t, double, std::string, std::vector<bool>, std::vector<std::int64_t>,
                  std::vector<std::uint64_t>, std::vector<double>, std::vector<std::string>>;
 
-/// Keys in file order with typed access; a wrong type is Error Refused naming key, found and wanted.
+/// Keys in file order with typed access; a wrong type is Error Refused naming file, key, found and wanted.
 class Metadata {
 public:
-    void add(std::string key, MetadataValue value);
+    /// `typeName` is the value's type as the file declares it ("uint32", "array of int8"); empty when it has none.
+    void add(std::string key, MetadataValue value, std::string typeName = {});
+    /// The file that errors name.
+    void setSource(std::string path) { m_source = std::move(path); }
     [[nodiscard]] const MetadataValue *find(std::string_view key) const;
     [[nodiscard]] const std::vector<std::pair<std::string, MetadataValue>> &entries() const { return m_entries; }
+
+    /// The declared type, in GGUF's words: uint8 int8 uint16 int16 uint32 int32 float32 bool string uint64 int64
+    /// float64, or "array of" one of them; empty when the key is absent.
+    [[nodiscard]] std::string_view typeName(std::string_view key) const;
 
     [[nodiscard]] std::optional<std::int64_t> integer(std::string_view key) const; ///< any integer type that fits
     [[nodiscard]] std::optional<double> number(std::string_view key) const;        ///< any numeric type
@@ -39,7 +46,11 @@ public:
     [[nodiscard]] std::optional<std::vector<double>> numbers(std::string_view key) const;
 
 private:
+    [[noreturn]] void failType(std::string_view key, std::string_view wanted) const;
+
     std::vector<std::pair<std::string, MetadataValue>> m_entries;
+    std::vector<std::string> m_typeNames; ///< one per entry
+    std::string m_source;
 };
 
 /// One tensor of a checkpoint. Shape is slowest dimension first (GGUF's order reversed).
@@ -49,8 +60,9 @@ struct TensorInfo {
     std::vector<std::int64_t> shape;
     std::uint64_t fileOffset = 0; ///< absolute
     std::uint64_t bytes = 0;
-    int file = 0;         ///< shard number
-    std::string typeName; ///< as the file spells it, also for types that cannot be computed
+    int file = 0;           ///< shard number
+    std::string typeName;   ///< as the file spells it, also for types that cannot be computed
+    bool computable = true; ///< false: only typeName says what it is, `type` means nothing and bytes() refuses it
 };
 
 /// A model's files: metadata and mapped tensors. Everything declared has been checked against the bytes present.
@@ -66,6 +78,7 @@ public:
     [[nodiscard]] virtual const std::vector<TensorInfo> &tensors() const = 0;
     [[nodiscard]] virtual const TensorInfo *find(std::string_view name) const = 0;
     /// The tensor's bytes in the mapping; reading them can never raise SIGBUS (see checkUnchanged).
+    /// \throws Error Refused when the tensor's type cannot be computed
     [[nodiscard]] virtual std::span<const std::byte> bytes(const TensorInfo &tensor) const = 0;
     [[nodiscard]] virtual std::uint64_t fileBytes() const = 0;
     [[nodiscard]] virtual std::vector<std::string> warnings() const = 0;
