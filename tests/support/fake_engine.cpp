@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/support/fake_engine.h"
+
+#include <algorithm>
+#include <chrono>
+
+using namespace engine;
+
+FakeEngine::FakeEngine(FakeEngineScript script)
+    : m_script(std::move(script))
+{
+    m_blocks.resize(std::size_t(m_script.numBlocks));
+    DeviceStats cpu;
+    cpu.id = "cpu";
+    cpu.name = "Example processor";
+    cpu.kind = "cpu";
+    cpu.isa = {"avx2"};
+    cpu.memoryTotalBytes = std::size_t(16) << 30;
+    cpu.memoryFreeBytes = std::size_t(9) << 30;
+    cpu.utilization = 0.4;
+    cpu.clockMhz = 3200;
+    cpu.problem = "temperature: no sensor under /sys/class/hwmon";
+    m_devices = std::make_shared<const std::vector<DeviceStats>>(std::vector{cpu});
+    if (m_script.stepMs > 0) {
+        m_thread = std::jthread([this](std::stop_token stop) {
+            const auto pause = std::chrono::duration<double, std::milli>(m_script.stepMs);
+            while (!stop.stop_requested()) {
+                std::this_thread::sleep_for(pause);
+                step();
+            }
+        });
+    }
+}
+
+FakeEngine::~FakeEngine()
+{
+    if (m_thread.joinable()) {
+        m_thread.request_stop();
+        m_thread.join();
+    }
+}
+
+double FakeEngine::now() const
+{
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - m_start).count();
+}
+
+void FakeEngine::pushLocked(Event event)
+{
+    m_wakeDue = m_wakeDue || m_events.empty();
+    m_events.push_back(std::move(event));
+}
+
+// The callback runs without the lock, as it may call back; a box emptied meanwhile makes the call needless, not wrong.
+void FakeEngine::wakeAndUnlock(std::unique_lock<std::mutex> &lock)
+{
+    if (!std::exchange(m_wakeDue, false) || !m_wake)
+        return;
+    ++m_wakes;
+    const auto wake = m_wake;
+    lock.unlock();
+    wake();
+}
+
+void FakeEngine::push(Event event)
+{
+    std::unique_lock lock(m_mutex);
+    pushLocked(std::move(event));
+    wakeAndUnlock(lock);
+}
+
+void FakeEngine::loadModel(const std::string &path, const EngineConfig &config)
+{
+    std::unique_lock lock(m_mutex);
+    for (int i = 1; i <= m_script.loadSteps; ++i)
+        pushLocked(LoadProgress{double(i) / m_script.loadSteps, "weights"});
+    const bool bad = path.size() > 4 && path.ends_with(".bad");
+    if (bad || !m_script.loadError.empty()) {
+        const std::string why = bad ? path + ": magic is 'BAD!', wanted 'GGUF'" : m_script.loadError;
+        pushLocked(LoadFailed{path, ErrorCode::Refused, why});
+        wakeAndUnlock(lock);
+        return;
+    }
+    m_config = config;
+    m_config.threads = config.threads > 0 ? config.threads : 4;
+    m_config.maxModelLen = config.maxModelLen > 0 ? config.maxModelLen : 2048;
+    m_config.kv.numBlocks = m_script.numBlocks;
+    m_config.kv.budgetBytes = std::size_t(m_script.numBlocks) * std::size_t(config.kv.blockTokens) * 23040;
+    m_loaded = path;
+    ModelInfo info;
+    info.path = path;
+    info.name = "Example-135M";
+    info.architecture = "llama";
+    info.chatTemplate = "{{ messages }}";
+    info.parameters = 134515008;
+    info.fileBytes = 98u << 20;
+    info.weightBytes = 96u << 20;
+    info.layers = 30;
+    info.vocabSize = 49152;
+    info.contextLength = 2048;
+    info.backend = "cpu";
+    info.isa = "avx2";
+    info.effective = m_config;
+    m_totals.weightBytes = info.weightBytes;
+    pushLocked(ModelLoaded{info});
+    publishLocked();
+    wakeAndUnlock(lock);
+}
+
+void FakeEngine::cancelLoad()
+{
+    std::unique_lock lock(m_mutex);
+    ++m_loadsCancelled;
+}
+
+void FakeEngine::unloadModel()
+{
+    std::unique_lock lock(m_mutex);
+    m_loaded.clear();
+    m_map.reset();
+    pushLocked(ModelUnloaded{});
+    wakeAndUnlock(lock);
+}
+
+RequestId FakeEngine::submit(Request request)
+{
+    std::vector<Request> one;
+    one.push_back(std::move(request));
+    return submitAll(std::move(one)).front();
+}
+
+std::vector<RequestId> FakeEngine::submitAll(std::vector<Request> requests)
+{
+    std::unique_lock lock(m_mutex);
+    std::vector<RequestId> ids;
+    for (Request &request : requests) {
+        const RequestId id = m_nextId++;
+        ids.push_back(id);
+        m_submitted.push_back(request);
+        m_sampling[id] = request.sampling;
+        if (m_loaded.empty()) {
+            RequestFinished refused;
+            refused.id = id;
+            refused.reason = FinishReason::Failed;
+            refused.code = ErrorCode::InvalidArgument;
+            refused.error = "no model is loaded";
+            pushLocked(refused);
+            continue;
+        }
+        Running running;
+        running.request = std::move(request);
+        running.arrived = now();
+        running.limit =
+            running.request.sampling.maxTokens > 0 ? running.request.sampling.maxTokens : m_script.answerTokens;
+        m_running.emplace(id, std::move(running));
+        pushLocked(RequestAccepted{id, m_script.promptTokens});
+    }
+    wakeAndUnlock(lock);
+    return ids;
+}
+
+void FakeEngine::cancel(RequestId id)
+{
+    std::unique_lock lock(m_mutex);
+    if (m_running.contains(id))
+        finishLocked(id, FinishReason::Cancelled);
+    publishLocked();
+    wakeAndUnlock(lock);
+}
+
+void FakeEngine::setSampling(RequestId id, const SamplingParams &sampling)
+{
+    std::unique_lock lock(m_mutex);
+    m_sampling[id] = sampling;
+}
+
+std::uint64_t FakeEngine::appliedLocked()
+{
+    const std::uint64_t revision = ++m_revision;
+    pushLocked(ParametersApplied{revision, m_step + 1, m_config, m_script.applyNote});
+    return revision;
+}
+
+std::uint64_t FakeEngine::setLimits(const BatchLimits &limits)
+{
+    std::unique_lock lock(m_mutex);
+    m_config.limits = limits;
+    const std::uint64_t revision = appliedLocked();
+    wakeAndUnlock(lock);
+    return revision;
+}
+
+std::uint64_t FakeEngine::setKvPool(const KvPoolConfig &kv)
+{
+    std::unique_lock lock(m_mutex);
+    m_config.kv = kv;
+    m_config.kv.numBlocks = m_script.numBlocks;
+    const std::uint64_t revision = appliedLocked();
+    wakeAndUnlock(lock);
+    return revision;
+}
+
+std::uint64_t FakeEngine::setThreads(int threads)
+{
+    std::unique_lock lock(m_mutex);
+    m_config.threads = threads;
+    const std::uint64_t revision = appliedLocked();
+    wakeAndUnlock(lock);
+    return revision;
+}
+
+std::vector<Event> FakeEngine::takeEvents()
+{
+    std::unique_lock lock(m_mutex);
+    return std::exchange(m_events, {});
+}
+
+void FakeEngine::setWakeCallback(std::function<void()> wake)
+{
+    std::unique_lock lock(m_mutex);
+    m_wake = std::move(wake);
+}
+
+std::vector<StepStats> FakeEngine::takeSteps()
+{
+    std::unique_lock lock(m_mutex);
+    return std::exchange(m_steps, {});
+}
+
+EngineTotals FakeEngine::totals() const
+{
+    std::unique_lock lock(m_mutex);
+    EngineTotals totals = m_totals;
+    totals.blocksTotal = m_script.numBlocks;
+    totals.blocksFree = int(std::count_if(m_blocks.begin(), m_blocks.end(),
+                                          [](const BlockInfo &b) { return b.state != BlockState::Used; }));
+    totals.kvBytes = m_config.kv.budgetBytes;
+    return totals;
+}
+
+void FakeEngine::watch(Topic topic, bool on)
+{
+    std::unique_lock lock(m_mutex);
+    if (on)
+        m_watched.insert(topic);
+    else
+        m_watched.erase(topic);
+    publishLocked();
+}
+
+std::shared_ptr<const BlockMap> FakeEngine::blockMap() const
+{
+    std::unique_lock lock(m_mutex);
+    return m_map;
+}
+
+std::shared_ptr<const std::vector<DeviceStats>> FakeEngine::devices() const
+{
+    std::unique_lock lock(m_mutex);
+    return m_watched.contains(Topic::Devices) ? m_devices : nullptr;
+}
+
+std::string FakeEngine::blockText(int block)
+{
+    std::unique_lock lock(m_mutex);
+    if (block < 0 || std::size_t(block) >= m_blocks.size() || m_blocks[std::size_t(block)].state == BlockState::Free)
+        return {};
+    return "text of block " + std::to_string(block);
+}
+
+std::string FakeEngine::nextPiece(Running &running) const
+{
+    const std::string &text = m_script.answer;
+    std::size_t end = text.find(' ', running.textAt + 1);
+    if (end == std::string::npos)
+        end = text.size();
+    const std::string piece = text.substr(running.textAt, end - running.textAt);
+    running.textAt = end >= text.size() ? 0 : end;
+    return piece;
+}
+
+// Takes free or cached blocks until the context fits; a full pool just stops growing, as the fake never preempts.
+void FakeEngine::growLocked(RequestId id, Running &running)
+{
+    const int blockTokens = std::max(1, m_config.kv.blockTokens);
+    const int context = running.prefilled + running.generated;
+    while (int(running.blocks.size()) * blockTokens < context) {
+        auto it = std::find_if(m_blocks.begin(), m_blocks.end(),
+                               [](const BlockInfo &b) { return b.state == BlockState::Free; });
+        if (it == m_blocks.end())
+            it = std::find_if(m_blocks.begin(), m_blocks.end(),
+                              [](const BlockInfo &b) { return b.state == BlockState::Cached; });
+        if (it == m_blocks.end())
+            return;
+        const int first = int(running.blocks.size()) * blockTokens;
+        *it = BlockInfo{BlockState::Used, id, first == 0 && m_running.size() > 1 ? 2 : 1, 0, first};
+        running.blocks.push_back(int(it - m_blocks.begin()));
+    }
+    for (const int block : running.blocks) {
+        BlockInfo &info = m_blocks[std::size_t(block)];
+        info.tokens = std::clamp(context - info.firstPosition, 0, blockTokens);
+    }
+}
+
+StepRow FakeEngine::advanceLocked(RequestId id, Running &running, StepStats &stats)
+{
+    StepRow row;
+    row.request = id;
+    row.promptTokens = m_script.promptTokens;
+    const int missing = m_script.promptTokens - running.prefilled;
+    if (missing > 0) {
+        row.prefillTokens = std::min(missing, m_script.prefillPerStep);
+        running.prefilled += row.prefillTokens;
+    } else {
+        row.decodeTokens = 1;
+    }
+    if (running.prefilled >= m_script.promptTokens) {
+        TokenEvent event;
+        event.id = id;
+        event.text = nextPiece(running);
+        event.ids = {running.generated};
+        event.cachedTokens = m_script.cachedTokens;
+        if (++running.generated == 1) {
+            running.firstToken = stats.time;
+            stats.ttftMs.push_back((stats.time - running.arrived) * 1000);
+        } else {
+            stats.itlMs.push_back((stats.time - running.lastToken) * 1000);
+        }
+        running.lastToken = stats.time;
+        pushLocked(std::move(event));
+    }
+    growLocked(id, running);
+    row.contextTokens = running.prefilled + running.generated;
+    stats.prefillTokens += row.prefillTokens;
+    stats.decodeTokens += row.decodeTokens;
+    return row;
+}
+
+void FakeEngine::step()
+{
+    std::unique_lock lock(m_mutex);
+    if (m_running.empty())
+        return;
+    StepStats stats;
+    stats.step = ++m_step;
+    stats.time = now();
+    stats.duration = m_script.stepMs > 0 ? m_script.stepMs / 1000 : 0.01;
+    std::vector<RequestId> ids;
+    for (const auto &[id, running] : m_running)
+        ids.push_back(id);
+    const std::size_t allowed = std::min(ids.size(), std::size_t(std::max(1, m_config.limits.maxNumSeqs)));
+    for (std::size_t i = 0; i < allowed; ++i) {
+        const auto it = m_running.find(ids[i]);
+        if (it != m_running.end())
+            stats.rows.push_back(advanceLocked(ids[i], it->second, stats));
+    }
+    stats.running = int(allowed);
+    stats.waiting = int(ids.size() - allowed);
+    stats.maxNumSeqs = m_config.limits.maxNumSeqs;
+    stats.maxNumBatchedTokens = m_config.limits.maxNumBatchedTokens;
+    stats.blocksTotal = m_script.numBlocks;
+    for (const BlockInfo &block : m_blocks) {
+        stats.blocksUsed += block.state == BlockState::Used;
+        stats.blocksCached += block.state == BlockState::Cached;
+    }
+    m_totals.steps = m_step;
+    m_totals.maxRunning = std::max(m_totals.maxRunning, stats.running);
+    m_steps.push_back(std::move(stats));
+    for (const RequestId id : ids) {
+        const auto it = m_running.find(id);
+        if (it != m_running.end() && it->second.generated >= it->second.limit)
+            finishLocked(id, FinishReason::Length);
+    }
+    publishLocked();
+    wakeAndUnlock(lock);
+}
+
+void FakeEngine::finishLocked(RequestId id, FinishReason reason)
+{
+    const Running running = std::move(m_running.at(id));
+    m_running.erase(id);
+    for (const int block : running.blocks) {
+        BlockInfo &info = m_blocks[std::size_t(block)];
+        info = BlockInfo{BlockState::Cached, id, 0, info.tokens, info.firstPosition};
+    }
+    RequestFinished event;
+    event.id = id;
+    event.reason = reason;
+    event.usage = {m_script.promptTokens, running.generated, m_script.cachedTokens};
+    event.timings.ttftMs = (running.firstToken - running.arrived) * 1000;
+    event.timings.e2eMs = (running.lastToken - running.arrived) * 1000;
+    if (running.generated > 1) {
+        event.timings.tpotMs = (running.lastToken - running.firstToken) * 1000 / (running.generated - 1);
+        event.timings.tokensPerSecond = event.timings.tpotMs > 0 ? 1000 / event.timings.tpotMs : 0;
+    }
+    pushLocked(std::move(event));
+}
+
+void FakeEngine::publishLocked()
+{
+    if (!m_watched.contains(Topic::Blocks) || m_loaded.empty()) {
+        m_map.reset();
+        return;
+    }
+    m_map = std::make_shared<const BlockMap>(BlockMap{m_step, m_config.kv.blockTokens, m_blocks});
+}
+
+void FakeEngine::setDevices(std::vector<DeviceStats> devices)
+{
+    std::unique_lock lock(m_mutex);
+    m_devices = std::make_shared<const std::vector<DeviceStats>>(std::move(devices));
+}
+
+bool FakeEngine::isWatched(Topic topic) const
+{
+    std::unique_lock lock(m_mutex);
+    return m_watched.contains(topic);
+}
+
+std::vector<Request> FakeEngine::submitted() const
+{
+    std::unique_lock lock(m_mutex);
+    return m_submitted;
+}
+
+std::map<RequestId, SamplingParams> FakeEngine::lastSampling() const
+{
+    std::unique_lock lock(m_mutex);
+    return m_sampling;
+}
+
+EngineConfig FakeEngine::config() const
+{
+    std::unique_lock lock(m_mutex);
+    return m_config;
+}
+
+int FakeEngine::wakes() const
+{
+    std::unique_lock lock(m_mutex);
+    return m_wakes;
+}
+
+int FakeEngine::loadsCancelled() const
+{
+    std::unique_lock lock(m_mutex);
+    return m_loadsCancelled;
+}
