@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/parameters.h"
+
+#include <cmath>
+
+namespace ui
+{
+
+namespace
+{
+
+// One place where keys meet fields: reading and writing share it, so that neither can miss one. Returns whether the
+// key was found.
+template<typename Sampling, typename Visit> bool visitSampling(Sampling &sampling, std::string_view key, Visit visit)
+{
+    if (key == "temperature")
+        visit(sampling.temperature);
+    else if (key == "top-k")
+        visit(sampling.topK);
+    else if (key == "top-p")
+        visit(sampling.topP);
+    else if (key == "min-p")
+        visit(sampling.minP);
+    else if (key == "repetition-penalty")
+        visit(sampling.repetitionPenalty);
+    else if (key == "presence-penalty")
+        visit(sampling.presencePenalty);
+    else if (key == "frequency-penalty")
+        visit(sampling.frequencyPenalty);
+    else if (key == "max-tokens")
+        visit(sampling.maxTokens);
+    else
+        return false;
+    return true;
+}
+
+template<typename Config, typename Visit> bool visitConfig(Config &config, std::string_view key, Visit visit)
+{
+    if (key == "max-num-seqs")
+        visit(config.limits.maxNumSeqs);
+    else if (key == "max-num-batched-tokens")
+        visit(config.limits.maxNumBatchedTokens);
+    else if (key == "block-size")
+        visit(config.kv.blockTokens);
+    else if (key == "kv-cache-memory-bytes")
+        visit(config.kv.budgetBytes);
+    else if (key == "num-gpu-blocks-override")
+        visit(config.kv.numBlocks);
+    else if (key == "threads")
+        visit(config.threads);
+    else if (key == "max-model-len")
+        visit(config.maxModelLen);
+    else if (key == "memory-reserve")
+        visit(config.memoryReserve);
+    else
+        return false;
+    return true;
+}
+
+struct Reader {
+    std::optional<double> &out;
+    template<typename T> void operator()(const T &field) const { out = double(field); }
+};
+
+struct Writer {
+    double value;
+    void operator()(double &field) const { field = value; }
+    void operator()(int &field) const { field = int(std::lround(value)); }
+    void operator()(std::size_t &field) const { field = std::size_t(std::llround(std::fmax(0, value))); }
+};
+
+} // namespace
+
+std::optional<double> parameterValue(const engine::SamplingParams &sampling, std::string_view key)
+{
+    std::optional<double> value;
+    visitSampling(sampling, key, Reader{value});
+    return value;
+}
+
+std::optional<double> parameterValue(const engine::EngineConfig &config, std::string_view key)
+{
+    std::optional<double> value;
+    visitConfig(config, key, Reader{value});
+    return value;
+}
+
+bool setParameterValue(engine::SamplingParams &sampling, std::string_view key, double value)
+{
+    return visitSampling(sampling, key, Writer{value});
+}
+
+bool setParameterValue(engine::EngineConfig &config, std::string_view key, double value)
+{
+    return visitConfig(config, key, Writer{value});
+}
+
+} // namespace ui

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/settings.h"
+
+#include "ui/parameters.h"
+
+#include <QDir>
+#include <QFileInfo>
+
+#include <cmath>
+
+namespace ui
+{
+
+namespace
+{
+
+constexpr qsizetype recentLimit = 12;
+
+constexpr const char *samplingKeys[] = {
+    "temperature",       "top-k",     "top-p", "min-p", "repetition-penalty", "presence-penalty",
+    "frequency-penalty", "max-tokens"};
+constexpr const char *engineKeys[] = {"max-num-seqs", "max-num-batched-tokens", "block-size", "kv-cache-memory-bytes",
+                                      "threads",      "max-model-len"};
+
+// A relative path in such a variable is invalid by the specification and ignored.
+QString base(const char *variable, const char *fallback)
+{
+    const QString value = qEnvironmentVariable(variable);
+    return QDir::isAbsolutePath(value) ? value : QDir::homePath() + QLatin1Char('/') + QLatin1String(fallback);
+}
+
+template<typename Target, std::size_t n>
+void readValues(const QSettings &store, const QString &group, const char *const (&keys)[n], Target &target)
+{
+    for (const char *key : keys) {
+        bool ok = false;
+        const double value = store.value(group + QLatin1String(key)).toDouble(&ok);
+        if (ok && std::isfinite(value))
+            setParameterValue(target, key, value);
+    }
+}
+
+template<typename Source, std::size_t n>
+void writeValues(QSettings &store, const QString &group, const char *const (&keys)[n], const Source &source)
+{
+    for (const char *key : keys) {
+        if (const auto value = parameterValue(source, key))
+            store.setValue(group + QLatin1String(key), *value);
+    }
+}
+
+} // namespace
+
+namespace paths
+{
+
+QString config()
+{
+    return base("XDG_CONFIG_HOME", ".config") + QStringLiteral("/lathe");
+}
+
+QString data()
+{
+    return base("XDG_DATA_HOME", ".local/share") + QStringLiteral("/lathe");
+}
+
+QString state()
+{
+    return base("XDG_STATE_HOME", ".local/state") + QStringLiteral("/lathe");
+}
+
+QString models()
+{
+    return data() + QStringLiteral("/models");
+}
+
+} // namespace paths
+
+Settings::Settings(const QString &file, QObject *parent)
+    : QObject(parent)
+    , m_store(file.isEmpty() ? paths::config() + QStringLiteral("/lathe.conf") : file, QSettings::IniFormat)
+{
+}
+
+ThemeMode Settings::themeMode() const
+{
+    const QString mode = m_store.value(QStringLiteral("theme")).toString();
+    if (mode == QLatin1String("light"))
+        return ThemeMode::Light;
+    return mode == QLatin1String("dark") ? ThemeMode::Dark : ThemeMode::System;
+}
+
+void Settings::setThemeMode(ThemeMode mode)
+{
+    static constexpr const char *names[] = {"system", "light", "dark"};
+    setValue(QStringLiteral("theme"), QLatin1String(names[int(mode)]));
+}
+
+engine::SamplingParams Settings::sampling() const
+{
+    engine::SamplingParams sampling;
+    readValues(m_store, QStringLiteral("sampling/"), samplingKeys, sampling);
+    return sampling;
+}
+
+void Settings::setSampling(const engine::SamplingParams &sampling)
+{
+    writeValues(m_store, QStringLiteral("sampling/"), samplingKeys, sampling);
+    emit changed(QStringLiteral("sampling"));
+}
+
+engine::EngineConfig Settings::engineConfig() const
+{
+    engine::EngineConfig config;
+    readValues(m_store, QStringLiteral("engine/"), engineKeys, config);
+    return config;
+}
+
+void Settings::setEngineConfig(const engine::EngineConfig &config)
+{
+    writeValues(m_store, QStringLiteral("engine/"), engineKeys, config);
+    emit changed(QStringLiteral("engine"));
+}
+
+QStringList Settings::recentModels() const
+{
+    return m_store.value(QStringLiteral("models/recent")).toStringList();
+}
+
+void Settings::addRecentModel(const QString &path)
+{
+    const QString absolute = QFileInfo(path).absoluteFilePath();
+    QStringList recent = recentModels();
+    recent.removeAll(absolute);
+    recent.prepend(absolute);
+    m_store.setValue(QStringLiteral("models/recent"), recent.mid(0, recentLimit));
+    emit recentModelsChanged();
+}
+
+void Settings::removeRecentModel(const QString &path)
+{
+    QStringList recent = recentModels();
+    recent.removeAll(path);
+    m_store.setValue(QStringLiteral("models/recent"), recent);
+    emit recentModelsChanged();
+}
+
+QVariant Settings::value(const QString &key, const QVariant &fallback) const
+{
+    return m_store.value(key, fallback);
+}
+
+void Settings::setValue(const QString &key, const QVariant &value)
+{
+    if (m_store.value(key) == value)
+        return;
+    m_store.setValue(key, value);
+    emit changed(key);
+}
+
+bool Settings::sync()
+{
+    m_store.sync();
+    return m_store.status() == QSettings::NoError;
+}
+
+} // namespace ui
