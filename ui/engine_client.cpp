@@ -7,11 +7,9 @@
 #include <algorithm>
 #include <utility>
 
-namespace ui
-{
+namespace ui {
 
-namespace
-{
+namespace {
 
 constexpr int pollMs = 33; // 30 times a second, the most the window repaints
 constexpr int seriesCount = 8;
@@ -29,8 +27,7 @@ struct EngineClient::TextGroup {
 };
 
 /// Handles the events of one drain in order; text waits until its request's next other event or the end.
-class EngineClient::Drain
-{
+class EngineClient::Drain {
 public:
     explicit Drain(EngineClient &client)
         : m_client(client)

@@ -16,8 +16,7 @@
 class QThread;
 class QTimer;
 
-namespace ui
-{
+namespace ui {
 
 /// The groups of engine settings that are applied, and answered, as one.
 enum class EngineSetting { Limits, KvPool, Threads };
@@ -29,8 +28,7 @@ enum class EngineSetting { Limits, KvPool, Threads };
 /// them. Every call returns at once.
 ///
 /// Thread: UI.
-class EngineClient : public QObject
-{
+class EngineClient : public QObject {
     Q_OBJECT
 public:
     /// \pre engine is not null

@@ -5,11 +5,9 @@
 
 #include <cmath>
 
-namespace ui::format
-{
+namespace ui::format {
 
-namespace
-{
+namespace {
 
 // One written form for all locales: figures are compared with documents, logs and the command line.
 const QLocale &figures()

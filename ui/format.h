@@ -7,8 +7,7 @@
 #include <optional>
 
 /// Numbers as the window writes them: grouped by commas, units muted beside, the same everywhere.
-namespace ui::format
-{
+namespace ui::format {
 
 /// 12288 -> "12,288".
 [[nodiscard]] QString count(qint64 value);

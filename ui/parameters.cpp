@@ -3,11 +3,9 @@
 
 #include <cmath>
 
-namespace ui
-{
+namespace ui {
 
-namespace
-{
+namespace {
 
 // One place where keys meet fields: reading and writing share it, so that neither can miss one. Returns whether the
 // key was found.

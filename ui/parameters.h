@@ -8,8 +8,7 @@
 #include <optional>
 #include <string_view>
 
-namespace ui
-{
+namespace ui {
 
 /// The value of the field that a ParameterSpec names, or nothing when the structure has no such field.
 [[nodiscard]] std::optional<double> parameterValue(const engine::SamplingParams &sampling, std::string_view key);

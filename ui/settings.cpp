@@ -8,11 +8,9 @@
 
 #include <cmath>
 
-namespace ui
-{
+namespace ui {
 
-namespace
-{
+namespace {
 
 constexpr qsizetype recentLimit = 12;
 
@@ -51,8 +49,7 @@ void writeValues(QSettings &store, const QString &group, const char *const (&key
 
 } // namespace
 
-namespace paths
-{
+namespace paths {
 
 QString config()
 {

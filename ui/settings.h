@@ -11,12 +11,10 @@
 #include <QStringList>
 #include <QVariant>
 
-namespace ui
-{
+namespace ui {
 
 /// Where the program keeps its files, by the XDG base directory rules.
-namespace paths
-{
+namespace paths {
 [[nodiscard]] QString config(); ///< $XDG_CONFIG_HOME/lathe: settings
 [[nodiscard]] QString data();   ///< $XDG_DATA_HOME/lathe: chats, models/
 [[nodiscard]] QString state();  ///< $XDG_STATE_HOME/lathe: logs
@@ -24,8 +22,7 @@ namespace paths
 } // namespace paths
 
 /// What the program remembers between runs. A broken or foreign value reads as its default. Thread: UI.
-class Settings : public QObject
-{
+class Settings : public QObject {
     Q_OBJECT
 public:
     /// `file` is made with its folder when something is written; the default is paths::config()/lathe.conf.

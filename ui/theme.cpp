@@ -8,11 +8,9 @@
 #include <QFontDatabase>
 #include <QPalette>
 
-namespace ui
-{
+namespace ui {
 
-namespace
-{
+namespace {
 
 constexpr auto portalService = "org.freedesktop.portal.Desktop";
 constexpr auto portalPath = "/org/freedesktop/portal/desktop";

@@ -8,8 +8,7 @@
 
 class QDBusMessage;
 
-namespace ui
-{
+namespace ui {
 
 /// The colours of one theme. Everything that paints reads them at paint time; nothing keeps a copy.
 ///
@@ -26,8 +25,7 @@ enum class ThemeMode { System, Light, Dark };
 /// Palette, fonts and the one style sheet of the window; light or dark, following the desktop live.
 ///
 /// Made once in main() and handed by reference to everything that paints. Thread: UI.
-class Theme : public QObject
-{
+class Theme : public QObject {
     Q_OBJECT
 public:
     explicit Theme(QObject *parent = nullptr);

@@ -26,8 +26,7 @@ struct FakeEngineScript {
 /// An engine without a model: scripted tokens, steps, block maps and devices behind the real interface.
 ///
 /// A path that ends in ".bad" fails to load with a sentence that names it. Thread: any, as the interface says.
-class FakeEngine final : public engine::Engine
-{
+class FakeEngine final : public engine::Engine {
 public:
     explicit FakeEngine(FakeEngineScript script = {});
     ~FakeEngine() override;
