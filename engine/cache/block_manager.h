@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace engine
+{
+
+/// The blocks of one sequence, in the order of its tokens; only ever appended to, released as a whole.
+/// Filled by BlockManager; everything but `blocks` is its bookkeeping.
+struct BlockTable {
+    std::vector<int> blocks;
+    int publishedBlocks = 0;             ///< leading blocks whose content has been offered to the prefix cache
+    std::uint64_t chain = 0;             ///< content id of the last published block, 0 before the first
+    std::array<std::uint64_t, 2> hash{}; ///< of all tokens up to it
+};
+
+/// A cached prefix as match() found it; valid until the next change of the manager.
+struct PrefixMatch {
+    std::vector<int> blocks;
+    int tokens = 0;
+    int unreferenced = 0; ///< of `blocks`, those that nobody uses and that adopting takes out of the free count
+};
+
+/// What one block is doing, for maps and audits.
+struct BlockView {
+    int refCount = 0;
+    bool published = false;
+    std::span<const int> tokens; ///< its content when published
+};
+
+/// Which KV blocks belong to whom: reference counts, a free list and an index of full blocks by content. Pure
+/// logic over block numbers; the bytes are KvCache's.
+///
+/// A published block is found by the chained 128-bit hash of all tokens up to its end; a hit is taken only when
+/// its own tokens and its parent's content id are equal too, so an equal hash is never taken for identity.
+/// Blocks nobody references stay findable until they are reused, least recently used first, tails before heads.
+///
+/// Thread: the engine thread only. Source: Kwon et al. 2023, arXiv:2309.06180; vLLM's design of prefix caching.
+class BlockManager
+{
+public:
+    /// \pre blocks >= 1, blockTokens >= 1
+    BlockManager(int blocks, int blockTokens, bool prefixCaching);
+
+    [[nodiscard]] int blocks() const { return static_cast<int>(m_blocks.size()); }
+    [[nodiscard]] int blockTokens() const { return m_blockTokens; }
+    [[nodiscard]] int freeBlocks() const { return m_free; }     ///< without owner: empty or kept for prefix hits
+    [[nodiscard]] int cachedBlocks() const { return m_cached; } ///< of those, kept for prefix hits
+    [[nodiscard]] int usedBlocks() const { return blocks() - m_free; }
+    [[nodiscard]] int blocksForTokens(std::int64_t tokens) const;
+
+    /// The longest cached prefix of `tokens` in whole blocks, never all of them: the last token is always left to
+    /// compute, since its logits are wanted.
+    [[nodiscard]] PrefixMatch match(std::span<const int> tokens) const;
+    /// Takes a reference on every block of a match. \pre `table` is empty and nothing changed since match()
+    void adopt(BlockTable &table, const PrefixMatch &match);
+    /// Appends blocks until `table` holds `tokens` tokens; all or nothing. False when too few are free.
+    [[nodiscard]] bool grow(BlockTable &table, int tokens);
+    /// Offers every full block within the first `computed` tokens to the prefix cache.
+    void publish(BlockTable &table, std::span<const int> tokens, int computed);
+    /// Drops all references, last block first. `forget` also takes the content out of the prefix cache, for blocks
+    /// whose values cannot be trusted.
+    void release(BlockTable &table, bool forget = false);
+    /// Blocks that release() would make free: those that only this table references.
+    [[nodiscard]] int exclusiveBlocks(const BlockTable &table) const;
+
+    [[nodiscard]] BlockView view(int block) const;
+    /// Recounts everything against the live tables; empty when all is consistent, else what is wrong.
+    [[nodiscard]] std::string audit(std::span<const BlockTable *const> tables) const;
+
+private:
+    using Hash = std::array<std::uint64_t, 2>;
+    struct HashOfHash {
+        std::size_t operator()(const Hash &hash) const { return static_cast<std::size_t>(hash[0]); }
+    };
+    struct Block {
+        int refCount = 0;
+        int previous = -1; // neighbours in the free list
+        int next = -1;
+        bool published = false;
+        Hash hash{};
+        std::uint64_t content = 0; // of this and all blocks before it; never given twice
+        std::uint64_t parent = 0;
+        std::vector<int> tokens;
+    };
+
+    [[nodiscard]] Hash chainHash(const Hash &parent, std::span<const int> tokens) const;
+    [[nodiscard]] int find(const Hash &hash, std::uint64_t parent, std::span<const int> tokens) const;
+    void reference(int block);
+    void unreference(int block);
+    void unpublish(int block);
+    void link(int block, bool reuseFirst);
+    void unlink(int block);
+
+    int m_blockTokens;
+    bool m_prefixCaching;
+    std::vector<Block> m_blocks;
+    int m_head = -1; // next to be reused
+    int m_tail = -1;
+    int m_free = 0;
+    int m_cached = 0;
+    std::uint64_t m_nextContent = 1;
+    std::unordered_multimap<Hash, int, HashOfHash> m_index;
+};
+
+} // namespace engine

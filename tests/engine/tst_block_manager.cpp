@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/cache/block_manager.h"
+
+#include "engine/api/error.h"
+
+#include <QTest>
+
+#include <numeric>
+#include <random>
+
+using namespace engine;
+
+namespace
+{
+
+std::vector<int> tokensFrom(int first, int count)
+{
+    std::vector<int> tokens(static_cast<std::size_t>(count));
+    std::iota(tokens.begin(), tokens.end(), first);
+    return tokens;
+}
+
+/// Runs a whole request: adopts what is cached, grows, publishes.
+BlockTable computed(BlockManager &manager, const std::vector<int> &tokens)
+{
+    BlockTable table;
+    manager.adopt(table, manager.match(tokens));
+    if (!manager.grow(table, static_cast<int>(tokens.size())))
+        throw std::runtime_error("no room");
+    manager.publish(table, tokens, static_cast<int>(tokens.size()));
+    return table;
+}
+
+} // namespace
+
+class TestBlockManager : public QObject
+{
+    Q_OBJECT
+
+private slots:
+    void growsAllOrNothing()
+    {
+        BlockManager manager(3, 8, true);
+        BlockTable a;
+        QVERIFY(manager.grow(a, 9));
+        QCOMPARE(a.blocks.size(), 2U);
+        BlockTable b;
+        QVERIFY(!manager.grow(b, 16));
+        QCOMPARE(b.blocks.size(), 0U);
+        QCOMPARE(manager.freeBlocks(), 1);
+        QVERIFY(manager.grow(a, 16)); // within its last block
+        QCOMPARE(a.blocks.size(), 2U);
+        manager.release(a);
+        QCOMPARE(manager.freeBlocks(), 3);
+        QCOMPARE(manager.audit({}), std::string());
+    }
+
+    void sharesFullBlocksButNeverTheLastToken()
+    {
+        BlockManager manager(16, 8, true);
+        const std::vector<int> prompt = tokensFrom(100, 24);
+        BlockTable first = computed(manager, prompt);
+        QCOMPARE(manager.match(prompt).tokens, 16); // the third block holds the last token
+        std::vector<int> longer = prompt;
+        longer.push_back(7);
+        const PrefixMatch match = manager.match(longer);
+        QCOMPARE(match.tokens, 24);
+        QCOMPARE(match.unreferenced, 0);
+        BlockTable second;
+        manager.adopt(second, match);
+        QCOMPARE(second.blocks, first.blocks);
+        QCOMPARE(manager.usedBlocks(), 3);
+        QCOMPARE(manager.exclusiveBlocks(first), 0);
+        manager.release(first);
+        QCOMPARE(manager.usedBlocks(), 3);
+        QCOMPARE(manager.exclusiveBlocks(second), 3);
+        manager.release(second);
+        QCOMPARE(manager.usedBlocks(), 0);
+        QCOMPARE(manager.cachedBlocks(), 3);
+        QCOMPARE(manager.match(longer).unreferenced, 3);
+    }
+
+    void equalBlocksBehindDifferentPrefixesDiffer()
+    {
+        BlockManager manager(16, 8, true);
+        std::vector<int> a = tokensFrom(0, 8);
+        std::vector<int> b = tokensFrom(50, 8);
+        const std::vector<int> tail = tokensFrom(200, 9);
+        a.insert(a.end(), tail.begin(), tail.end());
+        b.insert(b.end(), tail.begin(), tail.end());
+        BlockTable first = computed(manager, a);
+        QCOMPARE(manager.match(b).tokens, 0);
+        QCOMPARE(manager.match(a).tokens, 16);
+        manager.release(first);
+    }
+
+    void neighboursThatComputedTheSameFindOneChain()
+    {
+        BlockManager manager(16, 8, true);
+        const std::vector<int> prompt = tokensFrom(0, 25);
+        BlockTable first;
+        BlockTable second;
+        QVERIFY(manager.grow(first, 25) && manager.grow(second, 25));
+        manager.publish(first, prompt, 8);
+        manager.publish(second, prompt, 16); // its first block is a double, its second goes behind first's
+        manager.publish(first, prompt, 25);
+        const PrefixMatch match = manager.match(prompt);
+        QCOMPARE(match.tokens, 24);
+        QCOMPARE(match.blocks, (std::vector<int>{first.blocks[0], second.blocks[1], first.blocks[2]}));
+        const std::vector<const BlockTable *> tables{&first, &second};
+        QCOMPARE(manager.audit(tables), std::string());
+        manager.release(first);
+        manager.release(second);
+        QCOMPARE(manager.cachedBlocks(), 3);
+    }
+
+    void reusesTheLeastRecentlyUsedTailFirst()
+    {
+        BlockManager manager(4, 8, true);
+        BlockTable a = computed(manager, tokensFrom(0, 16));
+        BlockTable b = computed(manager, tokensFrom(500, 16));
+        const int tailOfA = a.blocks[1];
+        manager.release(a);
+        manager.release(b);
+        BlockTable c;
+        QVERIFY(manager.grow(c, 8));
+        QCOMPARE(c.blocks[0], tailOfA);
+        QCOMPARE(manager.match(tokensFrom(0, 17)).tokens, 8); // its head is still there
+        QCOMPARE(manager.match(tokensFrom(500, 17)).tokens, 16);
+        manager.release(c);
+        QCOMPARE(manager.audit({}), std::string());
+    }
+
+    void reusesEmptyBlocksBeforeCachedOnes()
+    {
+        BlockManager manager(4, 8, true);
+        BlockTable a = computed(manager, tokensFrom(0, 12)); // one full, one partial
+        manager.release(a);
+        BlockTable b;
+        QVERIFY(manager.grow(b, 24));
+        QCOMPARE(manager.cachedBlocks(), 1);
+        QCOMPARE(manager.match(tokensFrom(0, 12)).tokens, 8);
+        manager.release(b);
+    }
+
+    void aReusedBlockIsNotFoundUnderItsOldContent()
+    {
+        BlockManager manager(2, 8, true);
+        BlockTable a = computed(manager, tokensFrom(0, 16));
+        manager.release(a);
+        BlockTable b = computed(manager, tokensFrom(900, 16));
+        QCOMPARE(manager.match(tokensFrom(0, 17)).tokens, 0);
+        QCOMPARE(manager.match(tokensFrom(900, 17)).tokens, 16);
+        manager.release(b);
+    }
+
+    void forgottenBlocksAreNotFound()
+    {
+        BlockManager manager(8, 8, true);
+        BlockTable a = computed(manager, tokensFrom(0, 16));
+        manager.release(a, true);
+        QCOMPARE(manager.cachedBlocks(), 0);
+        QCOMPARE(manager.match(tokensFrom(0, 17)).tokens, 0);
+        QCOMPARE(manager.audit({}), std::string());
+    }
+
+    void offMeansOff()
+    {
+        BlockManager manager(8, 8, false);
+        BlockTable a = computed(manager, tokensFrom(0, 16));
+        QCOMPARE(manager.match(tokensFrom(0, 17)).tokens, 0);
+        manager.release(a);
+        QCOMPARE(manager.cachedBlocks(), 0);
+    }
+
+    void auditNoticesALeak()
+    {
+        BlockManager manager(8, 8, true);
+        const BlockTable a = computed(manager, tokensFrom(0, 16));
+        QVERIFY(!manager.audit({}).empty()); // two blocks that no table holds
+        const std::vector<const BlockTable *> tables{&a};
+        QCOMPARE(manager.audit(tables), std::string());
+    }
+
+    void doubleReleaseIsCaught()
+    {
+        BlockManager manager(8, 8, true);
+        BlockTable a = computed(manager, tokensFrom(0, 16));
+        BlockTable copy = a;
+        manager.release(a);
+        QVERIFY_THROWS_EXCEPTION(Error, manager.release(copy));
+    }
+
+    void randomUseKeepsTheBooks()
+    {
+        for (unsigned seed = 0; seed < 50; ++seed) {
+            std::mt19937 random(seed);
+            const auto pick = [&random](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+            BlockManager manager(20, 8, true);
+            std::vector<BlockTable> live;
+            for (int round = 0; round < 400; ++round) {
+                if (!live.empty() && pick(2) == 0) {
+                    const auto at = static_cast<std::size_t>(pick(static_cast<int>(live.size())));
+                    manager.release(live[at], pick(10) == 0);
+                    live.erase(live.begin() + static_cast<std::ptrdiff_t>(at));
+                } else {
+                    const std::vector<int> tokens = tokensFrom(pick(3) * 1000, 1 + pick(60));
+                    BlockTable table;
+                    manager.adopt(table, manager.match(tokens));
+                    if (manager.grow(table, static_cast<int>(tokens.size()))) {
+                        manager.publish(table, tokens, static_cast<int>(tokens.size()));
+                        live.push_back(table);
+                    } else {
+                        manager.release(table);
+                    }
+                }
+                std::vector<const BlockTable *> tables;
+                for (const BlockTable &table : live)
+                    tables.push_back(&table);
+                QCOMPARE(manager.audit(tables), std::string());
+            }
+        }
+    }
+};
+
+QTEST_GUILESS_MAIN(TestBlockManager)
+#include "tst_block_manager.moc"
