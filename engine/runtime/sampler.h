@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/api/request.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace engine
+{
+
+/// One entry of a distribution.
+struct Candidate {
+    int token = 0;
+    double logit = 0;
+    double probability = 0;
+};
+
+/// What was drawn for one row.
+struct Sampled {
+    int token = 0;
+    double logprob = 0;                      ///< of the token, when logprobs were asked for
+    std::vector<std::pair<int, double>> top; ///< (token, logprob), best first, ties by lower id
+    std::string error;                       ///< not empty: the logits are unusable, and why
+};
+
+/// Logits to tokens. Order: penalties, top_k, top_p, min_p, temperature, draw; penalties look at prompt and output.
+/// Every stage works on entries sorted by logit, equal ones by token id, in float64.
+/// A row's result depends on its own logits, parameters, history, seed and position alone.
+/// Log-probabilities are those of the raw logits, before penalties and temperature.
+///
+/// Thread: one caller; the object holds scratch only.
+class Sampler
+{
+public:
+    /// `logits` [vocab]; `history` prompt and output so far. \pre every history token is in the vocabulary
+    [[nodiscard]] Sampled sample(std::span<const float> logits, const SamplingParams &params,
+                                 std::span<const int> history, std::uint64_t seed);
+
+    /// The entries that a draw chooses from, most probable first. \pre temperature > 0, logits free of NaN and +inf
+    [[nodiscard]] std::vector<Candidate> distribution(std::span<const float> logits, const SamplingParams &params,
+                                                      std::span<const int> history);
+    /// The first entry whose running sum of probabilities is above `u` in [0, 1).
+    [[nodiscard]] static int draw(std::span<const Candidate> candidates, double u);
+    /// Empty when the row can be sampled; else why not: not-a-number, +inf, or nothing but -inf.
+    [[nodiscard]] static std::string checkLogits(std::span<const float> logits);
+
+private:
+    void applyPenalties(std::span<const float> logits, const SamplingParams &params, std::span<const int> history);
+    [[nodiscard]] int pick(std::span<const float> logits, const SamplingParams &params, std::span<const int> history,
+                           double u);
+    [[nodiscard]] int argmax(std::span<const float> logits, const SamplingParams &params, std::span<const int> history);
+    static void addLogprobs(std::span<const float> logits, int count, Sampled &sampled);
+
+    std::vector<double> m_logits; // after penalties
+    std::vector<int> m_history;   // sorted
+};
+
+} // namespace engine
