@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/runtime/scheduler.h"
+
+#include "engine/api/error.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace engine
+{
+
+Scheduler::Scheduler(const Config &config)
+    : m_limits(clampLimits(config.limits))
+    , m_policy(config.policy)
+    , m_maxModelLen(config.maxModelLen)
+    , m_blocks(config.kv.numBlocks, config.kv.blockTokens, config.kv.prefixCaching)
+{
+}
+
+BatchLimits Scheduler::clampLimits(BatchLimits limits)
+{
+    limits.maxNumSeqs = std::max(limits.maxNumSeqs, 1);
+    limits.maxNumBatchedTokens = std::max(limits.maxNumBatchedTokens, limits.maxNumSeqs);
+    return limits;
+}
+
+void Scheduler::setPool(const KvPoolConfig &kv)
+{
+    CHECK(idle());
+    m_blocks = BlockManager(kv.numBlocks, kv.blockTokens, kv.prefixCaching);
+}
+
+int Scheduler::contextLimit() const
+{
+    const std::int64_t pool = std::int64_t{m_blocks.blocks()} * m_blocks.blockTokens();
+    return static_cast<int>(std::min<std::int64_t>(m_maxModelLen, pool));
+}
+
+std::string Scheduler::refuse(int promptTokens, int maxTokens) const
+{
+    const std::int64_t pool = std::int64_t{m_blocks.blocks()} * m_blocks.blockTokens();
+    if (promptTokens < 1)
+        return "the prompt is empty, wanted is at least 1 token";
+    if (promptTokens >= m_maxModelLen)
+        return "the prompt has " + std::to_string(promptTokens) + " tokens, but the context holds "
+            + std::to_string(m_maxModelLen) + " (max-model-len) for prompt and output together";
+    const std::int64_t wanted =
+        std::min<std::int64_t>(std::int64_t{promptTokens} + std::max(maxTokens, 1), m_maxModelLen);
+    if (wanted > pool)
+        return "the request needs room for " + std::to_string(wanted) + " tokens (" + std::to_string(promptTokens)
+            + " of the prompt), but the whole KV pool holds " + std::to_string(pool) + " ("
+            + std::to_string(m_blocks.blocks()) + " blocks of " + std::to_string(m_blocks.blockTokens()) + ")";
+    return {};
+}
+
+void Scheduler::add(Sequence sequence)
+{
+    CHECK(sequence.promptTokens == sequence.size() && sequence.computed == 0 && sequence.table.blocks.empty());
+    sequence.handle = m_nextHandle++;
+    sequence.order = m_nextOrder++;
+    enqueue(std::make_unique<Sequence>(std::move(sequence)));
+}
+
+void Scheduler::enqueue(Entry sequence)
+{
+    const auto place = std::ranges::upper_bound(m_waiting, sequence,
+                                                [this](const Entry &a, const Entry &b) { return comesBefore(*a, *b); });
+    m_waiting.insert(place, std::move(sequence));
+}
+
+bool Scheduler::comesBefore(const Sequence &a, const Sequence &b) const
+{
+    if (m_policy == SchedulingPolicy::Priority && a.priority != b.priority)
+        return a.priority < b.priority;
+    if (a.preempted != b.preempted)
+        return a.preempted;
+    if (m_policy == SchedulingPolicy::Shortest) {
+        const bool agedA = a.overtaken >= maxOvertaken;
+        const bool agedB = b.overtaken >= maxOvertaken;
+        if (agedA != agedB)
+            return agedA;
+        if (!agedA && a.size() != b.size())
+            return a.size() < b.size();
+    }
+    return a.order < b.order;
+}
+
+std::size_t Scheduler::active() const
+{
+    return std::min(m_running.size(), static_cast<std::size_t>(m_limits.maxNumSeqs));
+}
+
+int Scheduler::running() const
+{
+    return static_cast<int>(active());
+}
+
+Batch Scheduler::schedule(double now, int tokenCap)
+{
+    if (!growForDecodes())
+        admit(now, tokenCap);
+    return build(share(tokenCap));
+}
+
+/// Gives every decode the block its token needs, taking it from others where none is free. True when it did.
+bool Scheduler::growForDecodes()
+{
+    std::vector<Sequence *> decodes;
+    for (std::size_t i = 0; i < active(); ++i)
+        if (m_running[i]->pending() == 1)
+            decodes.push_back(m_running[i].get());
+    const std::uint64_t before = m_preemptions;
+    for (Sequence *sequence : decodes) {
+        while (!sequence->preempted && !m_blocks.grow(sequence->table, sequence->size())) {
+            // Alone, a request never gets here: refuse() and contextLimit() keep it within the pool.
+            CHECK(m_running.size() > 1);
+            preempt(victim());
+        }
+    }
+    return m_preemptions != before;
+}
+
+Sequence &Scheduler::victim() const
+{
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < m_running.size(); ++i)
+        if (betterVictim(i, best))
+            best = i;
+    return *m_running[best];
+}
+
+/// Paused ones first, then low priority, then the least work lost per block that comes free, then the youngest.
+bool Scheduler::betterVictim(std::size_t indexA, std::size_t indexB) const
+{
+    const Sequence &a = *m_running[indexA];
+    const Sequence &b = *m_running[indexB];
+    const bool pausedA = indexA >= active();
+    const bool pausedB = indexB >= active();
+    if (pausedA != pausedB)
+        return pausedA;
+    if (m_policy == SchedulingPolicy::Priority && a.priority != b.priority)
+        return a.priority > b.priority;
+    const std::int64_t freedA = m_blocks.exclusiveBlocks(a.table);
+    const std::int64_t freedB = m_blocks.exclusiveBlocks(b.table);
+    if ((freedA == 0) != (freedB == 0))
+        return freedB == 0;
+    const std::int64_t lossA = a.computed * freedB;
+    const std::int64_t lossB = b.computed * freedA;
+    return lossA != lossB ? lossA < lossB : a.order > b.order;
+}
+
+void Scheduler::preempt(Sequence &sequence)
+{
+    const auto it = std::ranges::find(m_running, &sequence, [](const Entry &item) { return item.get(); });
+    Entry entry = std::move(*it);
+    m_running.erase(it);
+    m_blocks.release(entry->table);
+    entry->computed = 0;
+    entry->preempted = true;
+    ++m_preemptions;
+    enqueue(std::move(entry));
+}
+
+/// Prompt tokens that the step has room for beside its decodes.
+int Scheduler::promptBudget(int tokenCap) const
+{
+    int left = m_limits.maxNumBatchedTokens;
+    for (std::size_t i = 0; i < active(); ++i)
+        left -= m_running[i]->pending() == 1 ? 1 : 0;
+    return std::max(tokenCap > 0 ? std::min(left, tokenCap) : left, 0);
+}
+
+/// Of a budget, what one prompt gets at first: all of it only when it is the only one that wants any.
+int Scheduler::promptShare(int budget) const
+{
+    std::size_t claims = m_waiting.size();
+    for (std::size_t i = 0; i < active(); ++i)
+        claims += m_running[i]->pending() > 1 ? 1 : 0;
+    return claims > 1 ? std::max(budget / shareDivisor, m_blocks.blockTokens()) : budget;
+}
+
+void Scheduler::admit(double now, int tokenCap)
+{
+    int left = promptBudget(tokenCap);
+    const int shareOfOne = promptShare(left);
+    for (std::size_t i = 0; i < active(); ++i)
+        if (m_running[i]->pending() > 1)
+            left -= std::min(m_running[i]->pending(), shareOfOne);
+    std::size_t index = 0;
+    while (index < m_waiting.size() && index < maxPassed && left > 0
+           && m_running.size() < static_cast<std::size_t>(m_limits.maxNumSeqs)) {
+        Sequence &sequence = *m_waiting[index];
+        if (tryAdmit(sequence, now)) {
+            left -= std::min(sequence.pending(), shareOfOne);
+            countOvertaken(index, sequence);
+            m_running.push_back(std::move(m_waiting[index]));
+            m_waiting.erase(m_waiting.begin() + static_cast<std::ptrdiff_t>(index));
+            continue;
+        }
+        if (sequence.preempted || sequence.overtaken >= maxOvertaken)
+            break; // its turn is kept for it until it fits
+        ++index;
+    }
+    if (m_policy == SchedulingPolicy::Shortest)
+        std::ranges::stable_sort(m_waiting, [this](const Entry &a, const Entry &b) { return comesBefore(*a, *b); });
+}
+
+/// Counts an admission against the requests that were passed by it.
+void Scheduler::countOvertaken(std::size_t index, const Sequence &admitted)
+{
+    for (std::size_t i = 0; i < m_waiting.size(); ++i) {
+        const bool passed =
+            i < index || (m_policy == SchedulingPolicy::Shortest && m_waiting[i]->order < admitted.order);
+        m_waiting[i]->overtaken += passed ? 1 : 0;
+    }
+}
+
+bool Scheduler::tryAdmit(Sequence &sequence, double now)
+{
+    const PrefixMatch match = m_blocks.match(sequence.tokens);
+    const int needed = m_blocks.blocksForTokens(sequence.size()) - static_cast<int>(match.blocks.size());
+    const int reserve = m_running.empty() ? 0 : m_blocks.blocks() / reserveDivisor;
+    if (needed + match.unreferenced + reserve > m_blocks.freeBlocks())
+        return false;
+    m_blocks.adopt(sequence.table, match);
+    CHECK(m_blocks.grow(sequence.table, sequence.size()));
+    sequence.computed = match.tokens;
+    sequence.preempted = false;
+    if (sequence.admittedAt < 0) {
+        sequence.admittedAt = now;
+        sequence.cachedTokens = match.tokens;
+        m_prefixQueryTokens += static_cast<std::uint64_t>(sequence.promptTokens);
+        m_prefixHitTokens += static_cast<std::uint64_t>(match.tokens);
+    }
+    return true;
+}
+
+std::vector<Scheduler::Part> Scheduler::share(int tokenCap) const
+{
+    std::vector<Part> parts;
+    for (std::size_t i = 0; i < active(); ++i)
+        if (m_running[i]->pending() == 1)
+            parts.push_back({m_running[i].get(), 1});
+    int left = promptBudget(tokenCap);
+    const int shareOfOne = promptShare(left);
+    const std::size_t firstPrompt = parts.size();
+    for (std::size_t i = 0; i < active(); ++i) {
+        if (m_running[i]->pending() <= 1)
+            continue;
+        const int tokens = std::min({m_running[i]->pending(), shareOfOne, left});
+        parts.push_back({m_running[i].get(), tokens});
+        left -= tokens;
+    }
+    for (std::size_t i = firstPrompt; i < parts.size(); ++i) { // what others did not want
+        const int more = std::min(parts[i].sequence->pending() - parts[i].tokens, left);
+        parts[i].tokens += more;
+        left -= more;
+    }
+    std::erase_if(parts, [](const Part &part) { return part.tokens == 0; });
+    return parts;
+}
+
+Batch Scheduler::build(std::vector<Part> parts) const
+{
+    Batch batch;
+    if (parts.empty())
+        return batch;
+    ForwardBatch &forward = batch.forward;
+    forward.queryStarts.push_back(0);
+    for (const auto &[sequence, count] : parts) {
+        BatchRow row{sequence->id, sequence->handle, static_cast<int>(forward.tokenIds.size()), count};
+        const int size = m_blocks.blockTokens();
+        for (int position = sequence->computed; position < sequence->computed + count; ++position) {
+            forward.tokenIds.push_back(sequence->tokens[static_cast<std::size_t>(position)]);
+            forward.positions.push_back(position);
+            const int block = sequence->table.blocks[static_cast<std::size_t>(position / size)];
+            forward.slots.push_back(block * size + position % size);
+        }
+        row.decodeTokens = sequence->pending() == 1 && sequence->outputTokens() > 0 ? 1 : 0;
+        row.samples = count == sequence->pending();
+        if (row.samples) {
+            row.logitRow = static_cast<int>(forward.logitRows.size());
+            forward.logitRows.push_back(row.firstToken + count - 1);
+        }
+        forward.queryStarts.push_back(row.firstToken + count);
+        forward.contextLengths.push_back(sequence->computed + count);
+        forward.maxBlocks = std::max(forward.maxBlocks, m_blocks.blocksForTokens(sequence->computed + count));
+        batch.rows.push_back(row);
+    }
+    forward.blockTables.assign(parts.size() * static_cast<std::size_t>(forward.maxBlocks), 0);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        const auto used = static_cast<std::size_t>(m_blocks.blocksForTokens(forward.contextLengths[i]));
+        std::copy_n(parts[i].sequence->table.blocks.begin(), used,
+                    forward.blockTables.begin()
+                        + static_cast<std::ptrdiff_t>(i * static_cast<std::size_t>(forward.maxBlocks)));
+    }
+    return batch;
+}
+
+} // namespace engine

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/api/config.h"
+#include "engine/api/stats.h"
+#include "engine/cache/block_manager.h"
+#include "engine/runtime/batch.h"
+#include "engine/runtime/sequence.h"
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace engine
+{
+
+/// What was sampled for one row of a batch that samples.
+struct RowResult {
+    int token = 0;
+    bool end = false;  ///< an end-of-generation token that ends this request
+    std::string error; ///< not empty: the row has no usable logits, its request fails
+};
+
+/// A request that left the scheduler.
+struct FinishedSequence {
+    Sequence sequence; ///< its blocks are released already
+    FinishReason reason = FinishReason::Stop;
+    std::string error; ///< with reason Failed
+};
+
+/// What a step changed, in the order of the batch's rows.
+struct CommitResult {
+    struct Output {
+        RequestId id = 0;
+        int token = 0;
+        int cachedTokens = 0;
+        std::size_t logitRow = 0;
+    };
+    std::vector<Output> outputs;
+    std::vector<FinishedSequence> finished;
+    StepStats stats; ///< all but what the whole engine alone knows: `duration`
+};
+
+/// Sole writer of Sequences: who runs in the next step, with how many tokens, on which blocks.
+///
+/// Rules. Decodes first; prompts fill what is left of maxNumBatchedTokens; while others wait one prompt gets at most
+/// a quarter of the step. A request is admitted when blocks for all its tokens are free, and, while others run,
+/// a reserve of a fifth of the pool beyond them; they are taken at once. Preempted requests resume before new ones,
+/// and a step that preempts admits nobody. A request whose turn has come but which does not fit may be passed
+/// by smaller ones a limited number of times.
+///
+/// Thread: the engine thread only.
+class Scheduler
+{
+public:
+    struct Config {
+        BatchLimits limits;
+        SchedulingPolicy policy = SchedulingPolicy::Fcfs;
+        int maxModelLen = 0; ///< prompt + output of one request
+        KvPoolConfig kv;     ///< numBlocks and blockTokens in force
+    };
+
+    explicit Scheduler(const Config &config);
+
+    /// Why such a request can never run here, with both numbers; empty when it can.
+    [[nodiscard]] std::string refuse(int promptTokens, int maxTokens) const;
+    /// Takes a request that refuse() lets pass. `arrivedAt` and the request's own fields are set by the caller.
+    void add(Sequence sequence);
+    /// Ends a request in any phase; empty when there is none of that id.
+    std::optional<FinishedSequence> finish(RequestId id, FinishReason reason, std::string error = {});
+    [[nodiscard]] const Sequence *find(RequestId id) const;
+    void setMaxTokens(RequestId id, int maxTokens);
+    /// Acts at the next schedule(). When fewer may run than do, the youngest pause with their blocks.
+    void setLimits(const BatchLimits &limits) { m_limits = clampLimits(limits); }
+    [[nodiscard]] const BatchLimits &limits() const { return m_limits; }
+    /// Replaces the pool; what was cached is lost. \pre idle()
+    void setPool(const KvPoolConfig &kv);
+    /// At least one sequence, and at least one token for each.
+    [[nodiscard]] static BatchLimits clampLimits(BatchLimits limits);
+
+    /// The next step; empty when nothing can be done. `tokenCap` lowers the prompt tokens of this step alone.
+    [[nodiscard]] Batch schedule(double now, int tokenCap = 0);
+    /// Takes the results of the batch that schedule() returned last; `results` in the order of its logit rows.
+    [[nodiscard]] CommitResult commit(const Batch &batch, std::span<const RowResult> results, double now);
+    /// The batch could not be computed: its requests fail, all others stay as they are.
+    [[nodiscard]] std::vector<FinishedSequence> abandon(const Batch &batch, const std::string &error);
+
+    [[nodiscard]] bool idle() const { return m_running.empty() && m_waiting.empty(); }
+    [[nodiscard]] int running() const; ///< at most maxNumSeqs
+    [[nodiscard]] int waiting() const { return static_cast<int>(m_waiting.size() + m_running.size()) - running(); }
+    [[nodiscard]] std::uint64_t preemptions() const { return m_preemptions; }
+    [[nodiscard]] std::uint64_t prefixHitTokens() const { return m_prefixHitTokens; }
+    [[nodiscard]] std::uint64_t steps() const { return m_steps; }
+    [[nodiscard]] int maxRunning() const { return m_maxRunning; }
+    [[nodiscard]] const BlockManager &blocks() const { return m_blocks; }
+    [[nodiscard]] std::vector<const Sequence *> sequences() const; ///< running first
+    /// Empty when block bookkeeping and sequences agree.
+    [[nodiscard]] std::string audit() const;
+
+    static constexpr int maxOvertaken = 64;  ///< admissions that may pass a request by before its turn is kept for it
+    static constexpr int reserveDivisor = 5; ///< a fifth of the pool stays free when admitting beside running requests
+    static constexpr int shareDivisor = 4;   ///< of a step that one prompt gets while others wait
+    static constexpr int maxPassed = 32;     ///< waiting requests that do not fit before the search ends
+
+private:
+    using Entry = std::unique_ptr<Sequence>;
+    struct Part {
+        Sequence *sequence = nullptr;
+        int tokens = 0;
+    };
+
+    [[nodiscard]] bool growForDecodes();
+    [[nodiscard]] Sequence &victim() const;
+    [[nodiscard]] bool betterVictim(std::size_t a, std::size_t b) const;
+    void preempt(Sequence &sequence);
+    void enqueue(Entry sequence);
+    void admit(double now, int tokenCap);
+    void countOvertaken(std::size_t index, const Sequence &admitted);
+    [[nodiscard]] bool tryAdmit(Sequence &sequence, double now);
+    [[nodiscard]] bool comesBefore(const Sequence &a, const Sequence &b) const;
+    [[nodiscard]] int promptBudget(int tokenCap) const;
+    [[nodiscard]] int promptShare(int budget) const;
+    [[nodiscard]] std::vector<Part> share(int tokenCap) const;
+    [[nodiscard]] Batch build(std::vector<Part> parts) const;
+    [[nodiscard]] std::optional<FinishReason> endOf(const Sequence &sequence, const RowResult &result) const;
+    void advance(const BatchRow &row, std::span<const RowResult> results, CommitResult &out, double now);
+    void append(Sequence &sequence, int token, StepStats &stats, double now);
+    FinishedSequence remove(std::vector<Entry> &from, std::size_t index, FinishReason reason, std::string error);
+    void fillStats(const Batch &batch, StepStats &stats, double now) const;
+    [[nodiscard]] int contextLimit() const;
+    [[nodiscard]] std::size_t active() const; ///< of m_running, those that may run
+
+    BatchLimits m_limits;
+    SchedulingPolicy m_policy;
+    int m_maxModelLen;
+    BlockManager m_blocks;
+    std::vector<Entry> m_running; // in order of admission; those beyond maxNumSeqs pause
+    std::vector<Entry> m_waiting; // in order of arrival; preempted ones among them
+    int m_nextHandle = 0;
+    std::uint64_t m_nextOrder = 1;
+    std::uint64_t m_steps = 0;
+    std::uint64_t m_preemptions = 0;
+    std::uint64_t m_prefixQueryTokens = 0;
+    std::uint64_t m_prefixHitTokens = 0;
+    int m_maxRunning = 0;
+};
+
+} // namespace engine

@@ -1,0 +1,600 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/runtime/scheduler.h"
+
+#include "engine/runtime/sampler.h"
+#include "tests/support/fake_model.h"
+#include "tests/support/shared_data.h"
+
+#include <QTest>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <random>
+
+using namespace engine;
+
+namespace
+{
+
+constexpr int vocab = 61;
+
+Scheduler::Config config(int blocks, int blockTokens, BatchLimits limits = {}, int maxModelLen = 100000)
+{
+    Scheduler::Config config;
+    config.limits = limits;
+    config.maxModelLen = maxModelLen;
+    config.kv.numBlocks = blocks;
+    config.kv.blockTokens = blockTokens;
+    return config;
+}
+
+std::vector<int> promptOf(int length, int salt)
+{
+    std::vector<int> prompt(static_cast<std::size_t>(length));
+    for (int i = 0; i < length; ++i)
+        prompt[static_cast<std::size_t>(i)] = (i * 7 + salt * 13 + i * salt) % vocab;
+    return prompt;
+}
+
+/// A scheduler on the fake model, with what its requests got so far.
+struct Rig {
+    struct Job {
+        std::vector<int> prompt;
+        SamplingParams sampling;
+        std::uint64_t seed = 0;
+        std::vector<int> output;
+        std::optional<FinishReason> ended;
+        std::string error;
+        int cachedTokens = 0;
+        int admittedAtStep = -1;
+    };
+
+    explicit Rig(const Scheduler::Config &c)
+        : scheduler(c)
+        , model(vocab)
+    {
+        model.resizeKv(c.kv.numBlocks, c.kv.blockTokens);
+        model.reserve(1 << 20, 1 << 12);
+    }
+
+    RequestId add(std::vector<int> prompt, int maxTokens, int priority = 0, SamplingParams sampling = greedy(),
+                  std::uint64_t seed = 0)
+    {
+        const RequestId id = nextId++;
+        Sequence sequence;
+        sequence.id = id;
+        sequence.tokens = prompt;
+        sequence.promptTokens = static_cast<int>(prompt.size());
+        sequence.maxTokens = maxTokens;
+        sequence.priority = priority;
+        sampling.maxTokens = maxTokens;
+        jobs[id] = {std::move(prompt), sampling, seed, {}, {}, {}, 0, -1};
+        scheduler.add(std::move(sequence));
+        return id;
+    }
+
+    static SamplingParams greedy()
+    {
+        SamplingParams params;
+        params.temperature = 0;
+        return params;
+    }
+
+    void take(const FinishedSequence &finished)
+    {
+        Job &job = jobs.at(finished.sequence.id);
+        if (job.ended)
+            qFatal("a request ended twice");
+        job.ended = finished.reason;
+        job.error = finished.error;
+        job.cachedTokens = finished.sequence.cachedTokens;
+    }
+
+    void cancel(RequestId id)
+    {
+        if (auto finished = scheduler.finish(id, FinishReason::Cancelled))
+            take(*finished);
+    }
+
+    /// One step; false when there was nothing to do.
+    bool step(int tokenCap = 0)
+    {
+        batch = scheduler.schedule(now, tokenCap);
+        if (batch.empty())
+            return false;
+        const kernels::TensorView logits = model.run(batch);
+        std::vector<RowResult> results(batch.forward.logitRows.size());
+        for (const BatchRow &row : batch.rows) {
+            Job &job = jobs.at(row.request);
+            if (job.admittedAtStep < 0)
+                job.admittedAtStep = steps;
+            if (!row.samples)
+                continue;
+            std::vector<int> history = job.prompt;
+            history.insert(history.end(), job.output.begin(), job.output.end());
+            const std::span<const float> values(logits.as<float>() + static_cast<std::ptrdiff_t>(row.logitRow) * vocab,
+                                                vocab);
+            const Sampled sampled = sampler.sample(values, job.sampling, history, job.seed);
+            results[static_cast<std::size_t>(row.logitRow)] = {sampled.token, sampled.token == endToken, sampled.error};
+        }
+        now += 0.01;
+        ++steps;
+        result = scheduler.commit(batch, results, now);
+        for (const CommitResult::Output &output : result.outputs)
+            jobs.at(output.id).output.push_back(output.token);
+        for (const FinishedSequence &finished : result.finished)
+            take(finished);
+        return true;
+    }
+
+    void runAll(int maxSteps = 100000)
+    {
+        while (!scheduler.idle()) {
+            if (!step() || --maxSteps < 0)
+                qFatal("the schedule does not end");
+        }
+    }
+
+    [[nodiscard]] std::vector<int> expected(const Job &job, int contextLimit) const
+    {
+        return model.alone(job.prompt, job.sampling, job.seed, job.sampling.maxTokens, contextLimit, endToken);
+    }
+
+    Scheduler scheduler;
+    FakeModel model;
+    Sampler sampler;
+    std::map<RequestId, Job> jobs;
+    Batch batch;
+    CommitResult result;
+    RequestId nextId = 1;
+    double now = 0;
+    int steps = 0;
+    int endToken = -1;
+};
+
+int totalTokens(const Batch &batch)
+{
+    return static_cast<int>(batch.forward.tokenIds.size());
+}
+
+} // namespace
+
+class TestScheduler : public QObject
+{
+    Q_OBJECT
+
+private slots:
+    void decodesFirstAndPromptsFillTheRest()
+    {
+        Rig rig(config(100, 16, {8, 32}));
+        const RequestId a = rig.add(promptOf(10, 1), 50);
+        QVERIFY(rig.step());
+        rig.add(promptOf(100, 2), 5);
+        QVERIFY(rig.step());
+        QCOMPARE(rig.batch.rows.size(), 2U);
+        QCOMPARE(rig.batch.rows[0].request, a);
+        QCOMPARE(rig.batch.rows[0].decodeTokens, 1);
+        QCOMPARE(rig.batch.rows[1].tokens, 31);
+        QVERIFY(!rig.batch.rows[1].samples);
+        QCOMPARE(rig.result.stats.decodeTokens, 1);
+        QCOMPARE(rig.result.stats.prefillTokens, 31);
+        QCOMPARE(rig.result.stats.rows[1].contextTokens, 31);
+        rig.runAll();
+    }
+
+    void onePromptIsCappedOnlyWhileOthersWait()
+    {
+        Rig rig(config(1000, 16, {8, 64}));
+        const RequestId big = rig.add(promptOf(500, 1), 1);
+        QVERIFY(rig.step());
+        QCOMPARE(totalTokens(rig.batch), 64);
+        const RequestId small = rig.add(promptOf(10, 2), 1);
+        QVERIFY(rig.step());
+        QCOMPARE(rig.batch.rows.size(), 2U);
+        QCOMPARE(totalTokens(rig.batch), 64); // the rest goes back to the first
+        QVERIFY(rig.jobs[small].ended.has_value());
+        QVERIFY(!rig.jobs[big].ended.has_value());
+        rig.runAll();
+    }
+
+    void refusesWhatCanNeverRunWithBothNumbers()
+    {
+        const Scheduler scheduler(config(4, 8, {}, 100)); // the pool holds 32 tokens
+        QCOMPARE(scheduler.refuse(16, 15), std::string());
+        QCOMPARE(scheduler.refuse(16, 16), std::string());
+        const std::string beyond = scheduler.refuse(16, 17);
+        QVERIFY(beyond.find("33") != std::string::npos && beyond.find("32") != std::string::npos);
+        QVERIFY(!scheduler.refuse(32, 0).empty());
+        QCOMPARE(scheduler.refuse(31, 0), std::string());
+        QVERIFY(!scheduler.refuse(0, 1).empty());
+        const Scheduler roomy(config(100, 8, {}, 100));
+        const std::string tooLong = roomy.refuse(100, 1);
+        QVERIFY(tooLong.find("has 100 tokens") != std::string::npos && tooLong.find("holds 100") != std::string::npos);
+        QCOMPARE(roomy.refuse(99, 1), std::string());
+        QCOMPARE(roomy.refuse(50, 1000), std::string()); // ends with a full context
+    }
+
+    void endsByLengthContextAndEndToken()
+    {
+        Rig rig(config(100, 8, {}, 40));
+        const RequestId length = rig.add(promptOf(10, 1), 5);
+        const RequestId context = rig.add(promptOf(30, 2), 0);
+        const RequestId both = rig.add(promptOf(30, 3), 10);
+        rig.runAll();
+        QCOMPARE(*rig.jobs[length].ended, FinishReason::Length);
+        QCOMPARE(rig.jobs[length].output.size(), 5U);
+        QCOMPARE(*rig.jobs[context].ended, FinishReason::ContextFull);
+        QCOMPARE(rig.jobs[context].output.size(), 10U);
+        QCOMPARE(*rig.jobs[both].ended, FinishReason::Length);
+
+        const std::vector<int> output = rig.jobs[length].output;
+        Rig second(config(100, 8, {}, 40));
+        second.endToken = output[2];
+        const RequestId stopped = second.add(promptOf(10, 1), 5);
+        second.runAll();
+        QCOMPARE(*second.jobs[stopped].ended, FinishReason::Stop);
+        const auto first = std::ranges::find(output, output[2]);
+        QCOMPARE(second.jobs[stopped].output, std::vector<int>(output.begin(), first + 1));
+    }
+
+    void aPoolThatIsFullMakesRequestsWaitThenRecompute()
+    {
+        Rig rig(config(10, 8, {8, 64}));
+        for (int i = 0; i < 6; ++i)
+            rig.add(promptOf(20, i), 40);
+        rig.runAll();
+        QVERIFY(rig.scheduler.preemptions() > 0);
+        for (auto &[id, job] : rig.jobs)
+            QCOMPARE(job.output, rig.expected(job, 80));
+        QCOMPARE(rig.scheduler.blocks().usedBlocks(), 0);
+        QCOMPARE(rig.scheduler.audit(), std::string());
+    }
+
+    void oneRequestMayTakeTheWholePool()
+    {
+        Rig rig(config(5, 8, {8, 64}));
+        const RequestId id = rig.add(promptOf(20, 1), 20);
+        rig.runAll();
+        QCOMPARE(rig.scheduler.preemptions(), 0U);
+        QCOMPARE(*rig.jobs[id].ended, FinishReason::Length);
+        Rig open(config(5, 8, {8, 64}));
+        const RequestId endless = open.add(promptOf(20, 1), 0);
+        open.runAll();
+        QCOMPARE(*open.jobs[endless].ended, FinishReason::ContextFull);
+        QCOMPARE(open.jobs[endless].output.size(), 20U);
+    }
+
+    void aReserveStaysFreeOnlyBesideRunningRequests()
+    {
+        Rig rig(config(10, 8, {8, 64}));
+        rig.add(promptOf(32, 1), 2); // 4 blocks; 6 are left, 2 of them are the reserve
+        rig.add(promptOf(36, 2), 2); // needs 5
+        QVERIFY(rig.step());
+        QCOMPARE(rig.batch.rows.size(), 1U);
+        rig.runAll();
+        QCOMPARE(rig.scheduler.preemptions(), 0U);
+        Rig full(config(10, 8, {8, 100}));
+        full.add(promptOf(78, 1), 2); // all 10 blocks, alone
+        QVERIFY(full.step());
+        full.runAll();
+    }
+
+    void prefixHitsSaveWorkAndChangeNothing()
+    {
+        Rig rig(config(100, 8));
+        const RequestId first = rig.add(promptOf(60, 1), 10);
+        rig.runAll();
+        const RequestId second = rig.add(promptOf(60, 1), 10);
+        QVERIFY(rig.step());
+        QCOMPARE(totalTokens(rig.batch), 4);
+        rig.runAll();
+        QCOMPARE(rig.jobs[second].cachedTokens, 56);
+        QCOMPARE(rig.jobs[second].output, rig.jobs[first].output);
+        QCOMPARE(rig.scheduler.prefixHitTokens(), 56U);
+        std::vector<int> next = rig.jobs[first].prompt; // a conversation goes on: output blocks are found too
+        next.insert(next.end(), rig.jobs[first].output.begin(), rig.jobs[first].output.end());
+        next.push_back(3);
+        const RequestId third = rig.add(next, 4);
+        rig.runAll();
+        QCOMPARE(rig.jobs[third].cachedTokens, 64);
+        QCOMPARE(rig.jobs[third].output, rig.expected(rig.jobs[third], 100000));
+    }
+
+    void preemptedRequestsResumeBeforeNewOnes()
+    {
+        Rig rig(config(8, 8, {8, 64}));
+        for (int i = 0; i < 2; ++i)
+            rig.add(promptOf(24, i), 30);
+        while (rig.scheduler.preemptions() == 0)
+            QVERIFY(rig.step());
+        const RequestId late = rig.add(promptOf(4, 9), 2);
+        while (rig.jobs[late].admittedAtStep < 0)
+            QVERIFY(rig.step());
+        for (const Sequence *sequence : rig.scheduler.sequences())
+            QVERIFY(!sequence->preempted);
+        rig.runAll();
+    }
+
+    void theCheapestToRecomputeIsPreempted()
+    {
+        Rig rig(config(9, 8, {2, 2}));
+        const RequestId old = rig.add(promptOf(8, 1), 60);
+        QVERIFY(rig.step());
+        const RequestId young = rig.add(promptOf(40, 2), 5); // five blocks at once, few of them computed
+        while (rig.scheduler.preemptions() == 0)
+            QVERIFY(rig.step());
+        QVERIFY(rig.scheduler.find(young)->preempted);
+        QVERIFY(!rig.scheduler.find(old)->preempted);
+        rig.runAll();
+        QCOMPARE(rig.jobs[young].output, rig.expected(rig.jobs[young], 72));
+    }
+
+    void policies()
+    {
+        const auto orderOf = [](SchedulingPolicy policy) {
+            Scheduler::Config c = config(100, 8, {1, 64});
+            c.policy = policy;
+            Rig rig(c);
+            rig.add(promptOf(30, 1), 2, 5);
+            rig.add(promptOf(10, 2), 2, 7);
+            rig.add(promptOf(20, 3), 2, 1);
+            rig.runAll();
+            std::vector<RequestId> order{1, 2, 3};
+            std::ranges::sort(order, {}, [&rig](RequestId id) { return rig.jobs.at(id).admittedAtStep; });
+            return order;
+        };
+        QCOMPARE(orderOf(SchedulingPolicy::Fcfs), (std::vector<RequestId>{1, 2, 3}));
+        QCOMPARE(orderOf(SchedulingPolicy::Priority), (std::vector<RequestId>{3, 1, 2}));
+        QCOMPARE(orderOf(SchedulingPolicy::Shortest), (std::vector<RequestId>{2, 3, 1}));
+    }
+
+    void lowPriorityIsPreemptedFirst()
+    {
+        Scheduler::Config c = config(8, 8, {8, 64});
+        c.policy = SchedulingPolicy::Priority;
+        Rig rig(c);
+        const RequestId low = rig.add(promptOf(17, 1), 30, 9);
+        const RequestId high = rig.add(promptOf(23, 2), 30, 1);
+        while (rig.scheduler.preemptions() == 0)
+            QVERIFY(rig.step());
+        QVERIFY(rig.scheduler.find(low)->preempted);
+        QVERIFY(!rig.scheduler.find(high)->preempted);
+        rig.runAll();
+    }
+
+    void aBigRequestIsPassedOnlySoOften_data()
+    {
+        QTest::addColumn<int>("policy");
+        QTest::newRow("fcfs") << static_cast<int>(SchedulingPolicy::Fcfs);
+        QTest::newRow("shortest") << static_cast<int>(SchedulingPolicy::Shortest);
+    }
+    void aBigRequestIsPassedOnlySoOften()
+    {
+        QFETCH(int, policy);
+        Scheduler::Config c = config(20, 8, {8, 64});
+        c.policy = static_cast<SchedulingPolicy>(policy);
+        c.kv.prefixCaching = false;
+        Rig rig(c);
+        rig.add(promptOf(40, 1), 10);
+        QVERIFY(rig.step());
+        const RequestId big = rig.add(promptOf(120, 2), 3);
+        int small = 0;
+        while (rig.jobs[big].admittedAtStep < 0) { // small ones never cease to come
+            while (rig.scheduler.waiting() < 3)
+                rig.add(promptOf(12, 3 + small++), 4);
+            QVERIFY(rig.step());
+            QVERIFY2(small < 4 * Scheduler::maxOvertaken, "the big request starves");
+        }
+        QVERIFY(small >= Scheduler::maxOvertaken / 2);
+        rig.runAll();
+    }
+
+    void fewerSequencesPauseWithTheirBlocks()
+    {
+        Rig rig(config(100, 8, {8, 64}));
+        for (int i = 0; i < 6; ++i)
+            rig.add(promptOf(10, i), 20);
+        QVERIFY(rig.step());
+        QCOMPARE(rig.batch.rows.size(), 6U);
+        rig.scheduler.setLimits({2, 64});
+        QVERIFY(rig.step());
+        QCOMPARE(rig.batch.rows.size(), 2U);
+        QCOMPARE(rig.result.stats.running, 2);
+        QCOMPARE(rig.result.stats.waiting, 4);
+        QCOMPARE(rig.result.stats.maxNumSeqs, 2);
+        rig.runAll();
+        QCOMPARE(rig.scheduler.preemptions(), 0U);
+        for (auto &[id, job] : rig.jobs)
+            QCOMPARE(job.output, rig.expected(job, 100000));
+    }
+
+    void limitsAreClamped()
+    {
+        QVERIFY(Scheduler::clampLimits({0, 0}) == (BatchLimits{1, 1}));
+        QVERIFY(Scheduler::clampLimits({64, 8}) == (BatchLimits{64, 64}));
+        QVERIFY(Scheduler::clampLimits({8, 64}) == (BatchLimits{8, 64}));
+    }
+
+    void cancelsInEveryPhase()
+    {
+        Rig rig(config(20, 8, {1, 16}));
+        const RequestId running = rig.add(promptOf(40, 1), 20);
+        const RequestId waiting = rig.add(promptOf(10, 2), 20);
+        rig.cancel(waiting);
+        QCOMPARE(*rig.jobs[waiting].ended, FinishReason::Cancelled);
+        QVERIFY(rig.step()); // in the middle of its prompt
+        rig.cancel(running);
+        QCOMPARE(*rig.jobs[running].ended, FinishReason::Cancelled);
+        QVERIFY(rig.scheduler.idle());
+        QVERIFY(rig.scheduler.schedule(0).empty());
+        QCOMPARE(rig.scheduler.blocks().usedBlocks(), 0);
+        rig.cancel(running); // an unknown request is no fault
+    }
+
+    void unusableLogitsFailOneRequestAndAreForgotten()
+    {
+        Rig rig(config(100, 8));
+        const RequestId bad = rig.add(promptOf(40, 1), 10);
+        const RequestId good = rig.add(promptOf(40, 2), 10);
+        rig.model.spoil = [&](const BatchRow &row, std::span<float> logits) {
+            if (row.request == bad && row.decodeTokens == 1)
+                logits[5] = std::numeric_limits<float>::quiet_NaN();
+        };
+        rig.runAll();
+        QCOMPARE(*rig.jobs[bad].ended, FinishReason::Failed);
+        QVERIFY(rig.jobs[bad].error.find("not-a-number") != std::string::npos);
+        QCOMPARE(rig.jobs[good].output, rig.expected(rig.jobs[good], 100000));
+        QCOMPARE(rig.scheduler.blocks().match(promptOf(40, 1)).tokens, 0);
+        QCOMPARE(rig.scheduler.blocks().match(promptOf(40, 2)).tokens, 32);
+    }
+
+    void anAbandonedStepFailsItsRequestsOnly()
+    {
+        Rig rig(config(100, 8, {2, 64}));
+        for (int i = 0; i < 4; ++i)
+            rig.add(promptOf(20, i), 5);
+        QVERIFY(rig.step());
+        const Batch batch = rig.scheduler.schedule(rig.now);
+        const auto finished = rig.scheduler.abandon(batch, "broken");
+        QCOMPARE(finished.size(), 2U);
+        for (const FinishedSequence &one : finished)
+            rig.take(one);
+        rig.runAll();
+        QCOMPARE(*rig.jobs[1].ended, FinishReason::Failed);
+        QCOMPARE(rig.jobs[1].error, std::string("broken"));
+        QCOMPARE(rig.jobs[3].output, rig.expected(rig.jobs[3], 100000));
+        QCOMPARE(rig.scheduler.audit(), std::string());
+    }
+
+    void latenciesUseTheArrival()
+    {
+        Rig rig(config(100, 8));
+        rig.now = 5;
+        rig.add(promptOf(10, 1), 3);
+        QVERIFY(rig.step());
+        QCOMPARE(rig.result.stats.ttftMs.size(), 1U);
+        QVERIFY(qAbs(rig.result.stats.ttftMs[0] - 5010.0) < 1e-6); // it arrived at 0
+        QVERIFY(rig.result.stats.itlMs.empty());
+        QVERIFY(rig.step());
+        QCOMPARE(rig.result.stats.itlMs.size(), 1U);
+        QVERIFY(qAbs(rig.result.stats.itlMs[0] - 10.0) < 1e-6);
+    }
+
+    void aTokenCapSlowsPromptsNotDecodes()
+    {
+        Rig rig(config(100, 8, {8, 256}));
+        rig.add(promptOf(4, 1), 10);
+        rig.add(promptOf(4, 2), 10);
+        QVERIFY(rig.step());
+        rig.add(promptOf(100, 3), 1);
+        QVERIFY(rig.step(16));
+        QCOMPARE(totalTokens(rig.batch), 18);
+        rig.runAll();
+    }
+
+    void randomSchedulesGiveTheTokensOfASerialRun()
+    {
+        const unsigned schedules = shared_data::fullTier() ? 20000 : 400;
+        for (unsigned seed = 0; seed < schedules; ++seed) {
+            const QString fault = runRandom(seed);
+            QVERIFY2(fault.isEmpty(), qPrintable(QStringLiteral("seed %1: %2").arg(seed).arg(fault)));
+        }
+        qInfo("%u schedules: %llu preemptions, %llu cached tokens", schedules,
+              static_cast<unsigned long long>(m_preemptions), static_cast<unsigned long long>(m_hitTokens));
+        QVERIFY(m_preemptions > schedules / 4 && m_hitTokens > schedules); // the schedules reach what they are for
+    }
+
+private:
+    static SamplingParams randomSampling(std::mt19937 &random)
+    {
+        SamplingParams params;
+        params.temperature = random() % 2 ? 0.0 : 0.5 + static_cast<double>(random() % 10) / 10.0;
+        params.topK = random() % 2 ? 0 : static_cast<int>(1 + random() % 20);
+        params.topP = random() % 2 ? 1.0 : 0.8;
+        params.minP = random() % 3 ? 0.0 : 0.05;
+        params.repetitionPenalty = random() % 3 ? 1.0 : 1.3;
+        params.presencePenalty = random() % 4 ? 0.0 : 0.5;
+        params.frequencyPenalty = random() % 4 ? 0.0 : 0.25;
+        return params;
+    }
+
+    /// One random workload with cancels and changes of limits; empty when every rule held.
+    QString runRandom(unsigned seed)
+    {
+        std::mt19937 random(seed);
+        const auto pick = [&random](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+        const int blockTokens = 8 << pick(5);
+        Scheduler::Config c = config(0, blockTokens, {1 + pick(10), 1 + pick(90)});
+        c.policy = static_cast<SchedulingPolicy>(pick(3));
+        c.kv.prefixCaching = pick(4) != 0;
+        c.maxModelLen = 60 + pick(200);
+        c.kv.numBlocks = (c.maxModelLen + blockTokens - 1) / blockTokens + pick(4);
+        Rig rig(c);
+        rig.endToken = pick(3) ? -1 : pick(vocab);
+        int left = 1 + pick(24);
+        std::vector<RequestId> cancelled;
+        std::uint64_t preemptions = 0;
+        for (int step = 0; left > 0 || !rig.scheduler.idle(); ++step) {
+            for (int burst = pick(4); left > 0 && burst > 0; --burst, --left) {
+                std::vector<int> prompt = promptOf(1 + pick(c.maxModelLen - 1), pick(3));
+                if (pick(2))
+                    prompt.back() = pick(vocab);
+                rig.add(prompt, pick(5) ? 1 + pick(40) : 0, pick(3), randomSampling(random), random());
+            }
+            if (pick(12) == 0 && rig.nextId > 1) {
+                cancelled.push_back(1 + static_cast<RequestId>(pick(static_cast<int>(rig.nextId - 1))));
+                rig.cancel(cancelled.back());
+            }
+            if (pick(15) == 0)
+                rig.scheduler.setLimits({1 + pick(12), 1 + pick(100)});
+            std::vector<RequestId> before;
+            for (const Sequence *sequence : rig.scheduler.sequences())
+                if (sequence->table.blocks.empty())
+                    before.push_back(sequence->id);
+            if (!rig.step(pick(3) ? 0 : 1 + pick(30))) {
+                if (!rig.scheduler.idle())
+                    return QStringLiteral("nothing runs although requests wait");
+                continue;
+            }
+            const BatchLimits limits = rig.scheduler.limits();
+            if (totalTokens(rig.batch) > limits.maxNumBatchedTokens
+                || static_cast<int>(rig.batch.rows.size()) > limits.maxNumSeqs)
+                return QStringLiteral("a step is over its limits");
+            if (rig.scheduler.preemptions() != preemptions
+                && std::ranges::any_of(
+                    rig.batch.rows, [&](const BatchRow &row) { return std::ranges::count(before, row.request) > 0; }))
+                return QStringLiteral("a step that preempts admitted a request");
+            preemptions = rig.scheduler.preemptions();
+            if (const std::string fault = rig.scheduler.audit(); !fault.empty())
+                return QString::fromStdString(fault);
+            if (step > 20000)
+                return QStringLiteral("it does not end");
+        }
+        if (rig.scheduler.blocks().usedBlocks() != 0)
+            return QStringLiteral("%1 blocks leaked").arg(rig.scheduler.blocks().usedBlocks());
+        m_preemptions += rig.scheduler.preemptions();
+        m_hitTokens += rig.scheduler.prefixHitTokens();
+        return check(rig, c.maxModelLen);
+    }
+
+    static QString check(const Rig &rig, int contextLimit)
+    {
+        for (const auto &[id, job] : rig.jobs) {
+            if (!job.ended)
+                return QStringLiteral("request %1 never ended").arg(id);
+            std::vector<int> expected = rig.expected(job, contextLimit);
+            if (*job.ended == FinishReason::Cancelled && job.output.size() < expected.size())
+                expected.resize(job.output.size());
+            if (job.output != expected)
+                return QStringLiteral("request %1 got other tokens than alone").arg(id);
+        }
+        return {};
+    }
+
+    std::uint64_t m_preemptions = 0;
+    std::uint64_t m_hitTokens = 0;
+};
+
+QTEST_GUILESS_MAIN(TestScheduler)
+#include "tst_scheduler.moc"
