@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/text/bpe_tokens.h"
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace engine {
+
+/// The table of byte-level BPE: every byte stands in the vocabulary as one printable character.
+/// Source: openai/gpt-2, src/encoder.py, bytes_to_unicode.
+namespace byte_level {
+[[nodiscard]] std::string spell(std::string_view bytes);
+/// The bytes that a spelling stands for; a spelling with a character outside the table stands for itself.
+[[nodiscard]] std::string unspell(std::string_view spelling);
+} // namespace byte_level
+
+/// One merge rule: two neighbours `left`, `right` become `result`. Rules are given in rank order.
+struct BpeMerge {
+    int left = -1;
+    int right = -1;
+    int result = -1;
+};
+
+struct BpeOptions {
+    bool byteLevel = true;     ///< words are bytes; false: words are characters of the vocabulary
+    bool ignoreMerges = false; ///< a word that is itself in the vocabulary becomes that token
+    int unknown = -1;          ///< stands for what the vocabulary lacks; -1: such symbols are left out
+    bool fuseUnknown = false;  ///< neighbouring unknowns become one
+};
+
+/// Byte pair encoding of words. Immutable; any thread. Time n log n in the length of one word.
+/// Source: Sennrich et al. 2016, arXiv:1508.07909, section 3.2.
+class Bpe {
+public:
+    /// The first of two equal rules wins. `tokens` stays the caller's and must outlive this.
+    Bpe(const TokenTable &tokens, const std::vector<BpeMerge> &merges, const BpeOptions &options);
+
+    /// Appends the ids of the words of `text`; word i ends at ends[i] and begins where the one before ended, or at
+    /// the end of the gap given by `begins`.
+    void encode(std::string_view text, std::span<const std::uint32_t> begins, std::span<const std::uint32_t> ends,
+                std::vector<int> &ids) const;
+
+private:
+    static constexpr std::uint32_t noRank = 0xFFFFFFFF;
+    struct Rule {
+        std::uint64_t pair = ~0ULL;
+        std::uint32_t rank = noRank;
+        std::int32_t result = -1;
+    };
+
+    void encodeWord(std::string_view word, std::vector<int> &ids) const;
+    void symbols(std::string_view word, std::vector<int> &out) const;
+    void addSymbol(int id, std::vector<int> &out) const;
+    [[nodiscard]] std::size_t mergeShort(std::span<int> symbols) const;
+    [[nodiscard]] std::size_t mergeLong(std::span<int> symbols) const;
+    [[nodiscard]] const Rule &rule(int left, int right) const;
+    [[nodiscard]] std::size_t slotOf(std::uint64_t pair) const;
+
+    const TokenTable &m_tokens;
+    BpeOptions m_options;
+    std::array<int, 256> m_byteIds{};
+    std::vector<Rule> m_rules; ///< open addressing by pair
+};
+
+} // namespace engine

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/text/pretokenizer_regex.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace engine {
+
+/// Text cut into words: word i is the bytes begins[i]..ends[i]. Words are in order and never empty.
+struct Words {
+    std::string_view given;
+    std::string changed; ///< the text after a step has changed it, else empty
+    std::vector<std::uint32_t> begins;
+    std::vector<std::uint32_t> ends;
+
+    [[nodiscard]] std::string_view text() const { return changed.empty() ? given : std::string_view(changed); }
+    [[nodiscard]] std::string_view word(std::size_t i) const { return text().substr(begins[i], ends[i] - begins[i]); }
+};
+
+/// What becomes of the matches of a splitting pattern and of the text between them.
+enum class SplitBehavior { Isolated, Removed, Contiguous, MergedWithPrevious, MergedWithNext };
+
+/// Cuts text into the words that BPE never merges across: steps, each applied to every word of the one before.
+/// Immutable; any thread. Source of the steps' meaning: huggingface/tokenizers, documentation of pre-tokenizers.
+class PreTokenizer {
+public:
+    /// `invert` swaps matches and the text between them.
+    void addSplit(Regex regex, SplitBehavior behavior = SplitBehavior::Isolated, bool invert = false);
+    /// A space before every word that does not begin with one.
+    void addPrefixSpace();
+
+    /// \pre `text` is valid UTF-8 of less than 2^31 bytes and outlives the result
+    [[nodiscard]] Words split(std::string_view text, RegexScratch &scratch) const;
+
+private:
+    struct Step {
+        std::optional<Regex> regex; ///< none: the step that adds spaces
+        SplitBehavior behavior = SplitBehavior::Isolated;
+        bool invert = false;
+    };
+
+    std::vector<Step> m_steps;
+};
+
+/// What a GGUF file's `tokenizer.ggml.pre` stands for.
+struct PreTokenizerRule {
+    PreTokenizer steps;
+    bool ignoreMerges = false;
+    bool addsBos = false; ///< unless the file says otherwise
+};
+
+/// \throws Error Refused naming an unknown `pre`
+[[nodiscard]] PreTokenizerRule preTokenizerRule(std::string_view pre);
+/// The split of GPT-2, which a ByteLevel pre-tokenizer with use_regex makes.
+[[nodiscard]] Regex gpt2Split();
+
+} // namespace engine

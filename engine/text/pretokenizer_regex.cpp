@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/text/pretokenizer_regex.h"
+
+#include "engine/api/error.h"
+#include "engine/text/utf8.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include <array>
+
+namespace engine {
+namespace {
+
+constexpr std::size_t longestPattern = 16384; // bytes; the longest pattern in use has 2 KB
+constexpr std::uint32_t deepestNesting = 100; // of parentheses
+constexpr std::uint32_t matchSteps = 1'000'000;
+constexpr std::uint32_t heapKiB = 32 * 1024;
+constexpr std::size_t jitStackBytes = 1U << 20U;
+
+struct Freed {
+    void operator()(pcre2_code *p) const { pcre2_code_free(p); }
+    void operator()(pcre2_compile_context *p) const { pcre2_compile_context_free(p); }
+    void operator()(pcre2_match_context *p) const { pcre2_match_context_free(p); }
+    void operator()(pcre2_match_data *p) const { pcre2_match_data_free(p); }
+    void operator()(pcre2_jit_stack *p) const { pcre2_jit_stack_free(p); }
+};
+template<typename T> using Owned = std::unique_ptr<T, Freed>;
+
+struct ClassRule {
+    char letter;
+    std::string_view members; ///< as they stand between [ and ]
+};
+
+// PCRE2 10.42 takes U+180E for \s and leaves marks and connectors out of \w.
+constexpr std::array<ClassRule, 2> classRules{{{'s', R"(\p{Z}\t-\r\x{85})"}, {'w', R"(\p{L}\p{M}\p{Nd}\p{Pc})"}}};
+
+/// The class for the escape \letter, or empty when PCRE2 means the same by it.
+std::string classFor(char letter, bool inClass)
+{
+    for (const ClassRule &rule : classRules) {
+        if (letter == rule.letter)
+            return inClass ? std::string(rule.members) : "[" + std::string(rule.members) + "]";
+        if (letter == rule.letter - 'a' + 'A' && !inClass)
+            return "[^" + std::string(rule.members) + "]";
+    }
+    return {};
+}
+
+std::string translated(std::string_view pattern)
+{
+    std::string out;
+    bool inClass = false;
+    for (std::size_t i = 0; i < pattern.size(); ++i) {
+        const char c = pattern[i];
+        if (c == '\\' && i + 1 < pattern.size()) {
+            const char letter = pattern[++i];
+            if (const std::string replaced = classFor(letter, inClass); !replaced.empty())
+                out += replaced;
+            else
+                out.append({c, letter});
+            continue;
+        }
+        if (c == '[')
+            inClass = true;
+        else if (c == ']')
+            inClass = false;
+        out.push_back(c);
+    }
+    return out;
+}
+
+std::string errorText(int code)
+{
+    std::array<PCRE2_UCHAR, 160> text{};
+    pcre2_get_error_message(code, text.data(), text.size());
+    return reinterpret_cast<const char *>(text.data());
+}
+
+Owned<pcre2_code> compile(std::string_view pattern, bool literal)
+{
+    const Owned<pcre2_compile_context> context(pcre2_compile_context_create(nullptr));
+    pcre2_set_parens_nest_limit(context.get(), deepestNesting);
+    pcre2_set_max_pattern_length(context.get(), longestPattern);
+    pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
+    const std::string text = literal ? std::string(pattern) : translated(pattern);
+    const std::uint32_t options = PCRE2_UTF | (literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE);
+    int fault = 0;
+    PCRE2_SIZE offset = 0;
+    Owned<pcre2_code> code(
+        pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), options, &fault, &offset, context.get()));
+    if (!code)
+        throw Error(ErrorCode::Refused,
+                    "pre-tokenizer: pattern " + utf8::quoted(pattern) + " was refused at offset "
+                        + std::to_string(offset) + ": " + errorText(fault));
+    return code;
+}
+
+} // namespace
+
+struct RegexScratch::State {
+    Owned<pcre2_match_data> data{pcre2_match_data_create(1, nullptr)};
+    Owned<pcre2_match_context> limits{pcre2_match_context_create(nullptr)};
+    Owned<pcre2_jit_stack> stack; ///< made when the machine stack's 32 KiB did not do
+};
+
+RegexScratch::RegexScratch()
+    : m_state(std::make_unique<State>())
+{
+    if (!m_state->data || !m_state->limits)
+        throw Error(ErrorCode::OutOfMemory, "pre-tokenizer: no memory for matching");
+    pcre2_set_match_limit(m_state->limits.get(), matchSteps);
+    pcre2_set_heap_limit(m_state->limits.get(), heapKiB);
+}
+
+RegexScratch::~RegexScratch() = default;
+
+struct Regex::Code {
+    Owned<pcre2_code> code;
+    bool jit = false;
+};
+
+Regex::Regex(std::string_view pattern, bool literal)
+    : m_code(std::make_unique<Code>())
+{
+    if (pattern.size() > longestPattern)
+        throw Error(ErrorCode::Refused,
+                    "pre-tokenizer: a pattern of " + std::to_string(pattern.size()) + " bytes is too long, at most "
+                        + std::to_string(longestPattern) + " are read: " + utf8::quoted(pattern));
+    m_code->code = compile(pattern, literal);
+    m_code->jit = pcre2_jit_compile(m_code->code.get(), PCRE2_JIT_COMPLETE) == 0;
+}
+
+Regex::~Regex() = default;
+Regex::Regex(Regex &&) noexcept = default;
+Regex &Regex::operator=(Regex &&) noexcept = default;
+
+std::optional<Regex::Match> Regex::find(std::string_view text, std::size_t from, RegexScratch &scratch) const
+{
+    RegexScratch::State &state = *scratch.m_state;
+    const auto *subject = reinterpret_cast<PCRE2_SPTR>(text.data());
+    const auto run = [&] {
+        return m_code->jit
+            ? pcre2_jit_match(m_code->code.get(), subject, text.size(), from, 0, state.data.get(), state.limits.get())
+            : pcre2_match(m_code->code.get(), subject, text.size(), from, PCRE2_NO_UTF_CHECK, state.data.get(),
+                          state.limits.get());
+    };
+    int result = run();
+    if (result == PCRE2_ERROR_JIT_STACKLIMIT && !state.stack) {
+        state.stack.reset(pcre2_jit_stack_create(32U << 10U, jitStackBytes, nullptr));
+        pcre2_jit_stack_assign(state.limits.get(), nullptr, state.stack.get());
+        result = run();
+    }
+    if (result < 0)
+        return std::nullopt;
+    const PCRE2_SIZE *range = pcre2_get_ovector_pointer(state.data.get());
+    return Match{range[0], range[1]};
+}
+
+} // namespace engine

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/text/tokenizer_bpe.h"
+
+#include "engine/text/utf8.h"
+
+#include <algorithm>
+#include <array>
+
+namespace engine {
+namespace {
+
+constexpr std::size_t longestText = (1ULL << 31U) - 1;
+
+/// What a token is beside its spelling.
+enum Trait : std::uint8_t { Added = 1, Control = 2, EndOfGeneration = 4 };
+
+class BpeTokenizer final : public Tokenizer {
+public:
+    explicit BpeTokenizer(BpeTokenizerParts parts)
+        : m_parts(std::move(parts))
+        , m_bpe(m_parts.tokens, m_parts.merges, m_parts.model)
+        , m_raw(m_parts.added, false, m_parts.normalization)
+        , m_normalized(m_parts.added, true, m_parts.normalization)
+        , m_traits(static_cast<std::size_t>(m_parts.tokens.size()))
+    {
+        m_parts.merges = {};
+        for (const AddedToken &token : m_parts.added)
+            mark(token.id, token.special ? Added | Control : Added);
+        for (const int id : m_parts.endOfGeneration)
+            mark(id, EndOfGeneration);
+    }
+
+    [[nodiscard]] std::vector<int> encode(std::string_view text, const EncodeOptions &options) const override
+    {
+        if (text.size() > longestText)
+            throw Error(ErrorCode::Refused,
+                        "text to encode: " + std::to_string(text.size()) + " bytes are too long, at most "
+                            + std::to_string(longestText) + " are read");
+        std::vector<int> ids;
+        ids.reserve(text.size() / 4 + 8);
+        if (options.addSpecial)
+            ids.insert(ids.end(), m_parts.prefix.begin(), m_parts.prefix.end());
+        if (utf8::isValid(text))
+            encodeValid(text, options.parseSpecial, ids);
+        else
+            encodeValid(utf8::repaired(text), options.parseSpecial, ids);
+        if (options.addSpecial)
+            ids.insert(ids.end(), m_parts.suffix.begin(), m_parts.suffix.end());
+        return ids;
+    }
+    [[nodiscard]] std::string decode(const std::vector<int> &ids, bool skipSpecial) const override
+    {
+        std::string all;
+        for (const int id : ids)
+            all += bytes(id, skipSpecial);
+        return utf8::repaired(all);
+    }
+    [[nodiscard]] std::string piece(int id) const override { return utf8::repaired(spelling(id)); }
+    [[nodiscard]] int vocabSize() const override { return m_parts.tokens.size(); }
+
+    [[nodiscard]] bool isControl(int id) const override { return has(id, Control); }
+    [[nodiscard]] std::string bytes(int id, bool skipSpecial) const override
+    {
+        const std::string_view text = spelling(id);
+        if (skipSpecial && has(id, Control))
+            return {};
+        if (m_parts.spelling == Spelling::Plain || (m_parts.addedAreVerbatim && has(id, Added)))
+            return std::string(text);
+        return byte_level::unspell(text);
+    }
+    [[nodiscard]] std::optional<int> bos() const override { return m_parts.bos; }
+    [[nodiscard]] std::optional<int> eos() const override { return m_parts.eos; }
+    [[nodiscard]] bool addsBos() const override
+    {
+        return m_parts.bos && !m_parts.prefix.empty() && m_parts.prefix.front() == *m_parts.bos;
+    }
+    [[nodiscard]] bool isEndOfGeneration(int id) const override { return has(id, EndOfGeneration); }
+    [[nodiscard]] std::optional<int> find(std::string_view piece) const override
+    {
+        const int id = m_parts.tokens.find(piece);
+        return id >= 0 ? std::optional(id) : std::nullopt;
+    }
+
+private:
+    void mark(int id, unsigned traits)
+    {
+        CHECK(m_parts.tokens.has(id));
+        m_traits[static_cast<std::size_t>(id)] |= static_cast<std::uint8_t>(traits);
+    }
+    [[nodiscard]] bool has(int id, Trait trait) const
+    {
+        return id >= 0 && id < vocabSize() && (m_traits[static_cast<std::size_t>(id)] & trait) != 0;
+    }
+    [[nodiscard]] std::string_view spelling(int id) const
+    {
+        if (id < 0 || id >= vocabSize())
+            throw Error(ErrorCode::Refused,
+                        "token id " + std::to_string(id) + " is outside the vocabulary of "
+                            + std::to_string(vocabSize()) + " tokens");
+        return m_parts.tokens.spelling(id);
+    }
+
+    /// Tokens that are searched in the raw text, then normalization, then those searched in the normalized text.
+    void encodeValid(std::string_view text, bool parseSpecial, std::vector<int> &ids) const
+    {
+        RegexScratch scratch;
+        std::string storage;
+        for (const TextPart &raw : m_raw.split(text, parseSpecial)) {
+            if (raw.id >= 0) {
+                ids.push_back(raw.id);
+                continue;
+            }
+            for (const TextPart &part :
+                 m_normalized.split(normalized(raw.text, m_parts.normalization, storage), parseSpecial)) {
+                if (part.id >= 0)
+                    ids.push_back(part.id);
+                else
+                    encodePlain(part.text, scratch, ids);
+            }
+        }
+    }
+    void encodePlain(std::string_view text, RegexScratch &scratch, std::vector<int> &ids) const
+    {
+        const Words words = m_parts.preTokenizer.split(text, scratch);
+        m_bpe.encode(words.text(), words.begins, words.ends, ids);
+    }
+
+    BpeTokenizerParts m_parts;
+    Bpe m_bpe;
+    AddedTokens m_raw;
+    AddedTokens m_normalized;
+    std::vector<std::uint8_t> m_traits;
+};
+
+} // namespace
+
+std::unique_ptr<Tokenizer> makeBpeTokenizer(BpeTokenizerParts parts)
+{
+    return std::make_unique<BpeTokenizer>(std::move(parts));
+}
+
+std::vector<int> knownEndTokens(const std::vector<AddedToken> &added)
+{
+    // As the published chat models name them; <|end|> ends only a part of an answer where <|return|> exists (gpt-oss).
+    constexpr std::array<std::string_view, 16> ends = {"<|im_end|>",
+                                                       "<|eot_id|>",
+                                                       "<|eom_id|>",
+                                                       "<|endoftext|>",
+                                                       "</s>",
+                                                       "<|end|>",
+                                                       "<|end_of_text|>",
+                                                       "<|return|>",
+                                                       "<|call|>",
+                                                       "<end_of_turn>",
+                                                       "<|EOT|>",
+                                                       "<EOT>",
+                                                       "<eos>",
+                                                       "<|END_OF_TURN_TOKEN|>",
+                                                       "<｜end▁of▁sentence｜>",
+                                                       "<|eot|>"};
+    const bool hasReturn =
+        std::any_of(added.begin(), added.end(), [](const AddedToken &token) { return token.content == "<|return|>"; });
+    std::vector<int> ids;
+    for (const AddedToken &token : added) {
+        const bool known = std::find(ends.begin(), ends.end(), token.content) != ends.end();
+        if (token.special && known && !(hasReturn && token.content == "<|end|>"))
+            ids.push_back(token.id);
+    }
+    return ids;
+}
+
+} // namespace engine

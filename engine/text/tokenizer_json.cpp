@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/text/tokenizer_bpe.h"
+#include "engine/text/tokenizer_file.h"
+#include "engine/text/tokenizer_steps.h"
+#include "engine/text/utf8.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace engine {
+namespace {
+
+/// An id may lie this far beyond the number of tokens that are listed; real files have small gaps.
+constexpr std::int64_t idSlack = 65536;
+
+[[noreturn]] void refuse(const std::string &text)
+{
+    throw Error(ErrorCode::Refused, text);
+}
+
+const Json *member(const Json &object, const char *key)
+{
+    const auto found = object.find(key);
+    return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+std::string text(const Json &object, const char *key)
+{
+    const Json *value = member(object, key);
+    if (value != nullptr && !value->is_string())
+        refuse(std::string("tokenizer: ") + key + " must be a string");
+    return value != nullptr ? value->get<std::string>() : std::string();
+}
+
+bool flag(const Json &object, const char *key)
+{
+    const Json *value = member(object, key);
+    if (value != nullptr && !value->is_boolean())
+        refuse(std::string("tokenizer: ") + key + " must be true or false");
+    return value != nullptr && value->get<bool>();
+}
+
+void checkUnigram(const TokenizerFile &file, const Json &model)
+{
+    const Json *unknown = member(model, "unk_id");
+    if (unknown == nullptr)
+        return;
+    if (!unknown->is_number_integer() || *unknown < 0 || *unknown >= file.listEntries)
+        refuse("tokenizer: model.unk_id " + unknown->dump() + " must be an integer from 0 and below "
+               + std::to_string(file.listEntries) + ", the size of model.vocab");
+}
+
+/// Refuses what is no byte-level (or plain) BPE, naming what it is.
+void checkKind(const TokenizerFile &file)
+{
+    const Json *model = member(file.rest, "model");
+    if (model == nullptr)
+        refuse("tokenizer: model is missing");
+    if (!model->is_object())
+        refuse("tokenizer: model must be an object");
+    std::string type = text(*model, "type");
+    if (type.empty())
+        type = file.hasMerges ? "BPE" : "unnamed";
+    if (type == "Unigram")
+        checkUnigram(file, *model);
+    if (type != "BPE")
+        refuse("tokenizer: model type " + utf8::quoted(type) + " is not supported, only byte-level BPE is");
+    if (!file.hasVocabulary)
+        refuse("tokenizer: model.vocab is missing");
+    if (file.vocabularyIsList)
+        refuse("tokenizer: model.vocab must be an object of ids by text, found a list");
+    if (file.vocabulary.empty())
+        refuse("tokenizer: model.vocab is empty");
+    if (!file.hasMerges)
+        refuse("tokenizer: model.merges is missing");
+    if (flag(*model, "byte_fallback"))
+        refuse("tokenizer: model type BPE with byte_fallback, a SentencePiece tokenizer, is not supported, only "
+               "byte-level BPE is");
+    for (const char *key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+        if (const std::string affix = text(*model, key); !affix.empty())
+            refuse(std::string("tokenizer: model.") + key + " " + utf8::quoted(affix) + " is not supported");
+    }
+}
+
+void addVocabulary(const TokenizerFile &file, TokenTable &tokens)
+{
+    tokens.reserve(file.vocabulary.size(), file.spellings.size());
+    const std::int64_t limit = static_cast<std::int64_t>(file.vocabulary.size()) + idSlack;
+    for (const TokenizerFile::VocabularyEntry &entry : file.vocabulary) {
+        const std::string_view spelling = file.spelling(entry);
+        if (entry.id >= limit)
+            refuse("tokenizer: model.vocab: id " + std::to_string(entry.id) + " of " + utf8::quoted(spelling)
+                   + " is too large for a vocabulary of " + std::to_string(file.vocabulary.size()) + " tokens");
+        const int id = static_cast<int>(entry.id);
+        if (tokens.has(id))
+            refuse("tokenizer: model.vocab: duplicate id " + std::to_string(id) + " of "
+                   + utf8::quoted(tokens.spelling(id)) + " and " + utf8::quoted(spelling));
+        tokens.set(id, spelling);
+        if (tokens.index(id) >= 0)
+            refuse("tokenizer: model.vocab: duplicate key " + utf8::quoted(spelling));
+    }
+}
+
+std::vector<BpeMerge> resolveMerges(const TokenizerFile &file, const TokenTable &tokens)
+{
+    std::vector<BpeMerge> merges;
+    merges.reserve(file.merges.size());
+    const std::string_view parts = file.mergeParts;
+    for (const TokenizerFile::Merge &merge : file.merges) {
+        const auto resolve = [&](std::uint32_t begin, std::uint32_t bytes) {
+            const std::string_view part = parts.substr(begin, bytes);
+            const int id = tokens.find(part);
+            if (id < 0)
+                refuse("tokenizer: model.merges: merge " + std::to_string(merges.size()) + " needs "
+                       + utf8::quoted(part) + ", which is not in model.vocab");
+            return id;
+        };
+        BpeMerge made;
+        made.left = resolve(merge.begin, merge.leftBytes);
+        made.right = resolve(merge.begin + merge.leftBytes, merge.rightBytes);
+        made.result = resolve(merge.begin, merge.leftBytes + merge.rightBytes);
+        merges.push_back(made);
+    }
+    return merges;
+}
+
+AddedToken readAdded(const Json &entry, std::size_t index, std::int64_t limit)
+{
+    const std::string place = "tokenizer: added_tokens[" + std::to_string(index) + "]";
+    if (!entry.is_object())
+        refuse(place + " must be an object");
+    const Json *id = member(entry, "id");
+    const Json *content = member(entry, "content");
+    if (id == nullptr || content == nullptr)
+        refuse(place + (id == nullptr ? ".id" : ".content") + " is missing");
+    if (!id->is_number_integer() || !content->is_string())
+        refuse(place + (content->is_string() ? ".id must be an integer" : ".content must be a string"));
+    if (*id < 0 || *id >= limit)
+        refuse(place + ".id " + id->dump() + " of " + utf8::quoted(content->get<std::string>())
+               + " is out of range, too far beyond the vocabulary: it must be from 0 and below "
+               + std::to_string(limit));
+    return {content->get<std::string>(), id->get<int>(),        flag(entry, "special"),    flag(entry, "normalized"),
+            flag(entry, "lstrip"),       flag(entry, "rstrip"), flag(entry, "single_word")};
+}
+
+/// A token whose text is in the model's vocabulary has that id, whatever the entry says; an entry with empty text
+/// is ignored.
+std::vector<AddedToken> readAddedTokens(const Json &root, TokenTable &tokens)
+{
+    const Json *list = member(root, "added_tokens");
+    if (list == nullptr)
+        return {};
+    if (!list->is_array())
+        refuse("tokenizer: added_tokens must be a list");
+    std::vector<AddedToken> added;
+    const std::int64_t limit = tokens.size() + static_cast<std::int64_t>(list->size()) + idSlack;
+    for (std::size_t i = 0; i < list->size(); ++i) {
+        AddedToken token = readAdded((*list)[i], i, limit);
+        if (token.content.empty())
+            continue;
+        if (const int known = tokens.find(token.content); known >= 0) {
+            token.id = known;
+        } else if (tokens.has(token.id)) {
+            refuse("tokenizer: added token " + utf8::quoted(token.content) + " has id " + std::to_string(token.id)
+                   + ", which already is that of " + utf8::quoted(tokens.spelling(token.id)));
+        } else {
+            tokens.set(token.id, token.content);
+            tokens.index(token.id);
+        }
+        added.push_back(std::move(token));
+    }
+    return added;
+}
+
+/// bos_token and the like of tokenizer_config.json: a string, or an object with the string in `content`.
+std::optional<int> configToken(const Json &config, const char *key, const TokenTable &tokens)
+{
+    const Json *value = config.is_object() ? member(config, key) : nullptr;
+    if (value != nullptr && value->is_object())
+        value = member(*value, "content");
+    if (value == nullptr || !value->is_string())
+        return std::nullopt;
+    const int id = tokens.find(value->get<std::string>());
+    return id >= 0 ? std::optional(id) : std::nullopt;
+}
+
+void setEnds(BpeTokenizerParts &parts, const Json &config)
+{
+    parts.bos = configToken(config, "bos_token", parts.tokens);
+    if (!parts.bos && !parts.prefix.empty())
+        parts.bos = parts.prefix.front();
+    parts.eos = configToken(config, "eos_token", parts.tokens);
+    parts.endOfGeneration = knownEndTokens(parts.added);
+    if (parts.eos)
+        parts.endOfGeneration.push_back(*parts.eos);
+}
+
+} // namespace
+
+std::unique_ptr<Tokenizer> makeTokenizer(std::string_view tokenizerJson, std::string_view configJson)
+{
+    const TokenizerFile file = readTokenizerFile(tokenizerJson);
+    const Json config = configJson.empty() ? Json() : readTokenizerConfig(configJson);
+    checkKind(file);
+    BpeTokenizerParts parts;
+    addVocabulary(file, parts.tokens);
+    parts.merges = resolveMerges(file, parts.tokens);
+    const Json &model = file.rest["model"];
+    parts.model.ignoreMerges = flag(model, "ignore_merges");
+    parts.model.fuseUnknown = flag(model, "fuse_unk");
+    if (const std::string unknown = text(model, "unk_token"); !unknown.empty())
+        parts.model.unknown = parts.tokens.find(unknown);
+    parts.added = readAddedTokens(file.rest, parts.tokens);
+    tokenizer_steps::read(file.rest, parts);
+    setEnds(parts, config);
+    return makeBpeTokenizer(std::move(parts));
+}
+
+} // namespace engine
