@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/api/text.h"
+#include "engine/core/file_bytes.h"
+#include "engine/runtime/vocabulary.h"
+#include "engine/text/tokenizer.h"
+
+#include <filesystem>
+#include <fstream>
+
+namespace engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t largestFile = 256U << 20U; // the largest in use has 33 MB
+
+bool isGguf(const fs::path &file)
+{
+    if (file.extension() == ".gguf")
+        return true;
+    std::string magic(4, '\0');
+    std::ifstream(file, std::ios::binary).read(magic.data(), 4);
+    return magic == "GGUF";
+}
+
+/// `folder`/`name`, plain or packed, or empty.
+fs::path present(const fs::path &folder, const std::string &name)
+{
+    std::error_code ignored;
+    for (const char *suffix : {"", ".xz"}) {
+        if (const fs::path file = folder / (name + suffix); fs::exists(file, ignored))
+            return file;
+    }
+    return {};
+}
+
+std::unique_ptr<TextModel> openJson(const fs::path &tokenizer, const fs::path &config)
+{
+    const std::string configText = config.empty() ? std::string() : readFileBytes(config.string(), largestFile);
+    const std::string text = readFileBytes(tokenizer.string(), largestFile);
+    try {
+        return makeTokenizer(text, configText);
+    } catch (const Error &error) {
+        throw Error(error.code(), tokenizer.string() + ": " + error.what());
+    }
+}
+
+std::unique_ptr<TextModel> openFolder(const fs::path &folder)
+{
+    const fs::path tokenizer = present(folder, "tokenizer.json");
+    if (tokenizer.empty())
+        throw Error(ErrorCode::Refused, folder.string() + ": the folder has no tokenizer.json or tokenizer.json.xz");
+    return openJson(tokenizer, present(folder, "tokenizer_config.json"));
+}
+
+std::unique_ptr<TextModel> openGguf(const fs::path &file)
+{
+    const std::unique_ptr<Checkpoint> checkpoint = openCheckpoint(file.string());
+    try {
+        return makeTokenizer(readVocabulary(*checkpoint));
+    } catch (const Error &error) {
+        throw Error(error.code(), file.string() + ": " + error.what());
+    }
+}
+
+} // namespace
+
+std::unique_ptr<TextModel> openTextModel(const std::string &path)
+{
+    const fs::path file = path;
+    std::error_code ignored;
+    if (!fs::exists(file, ignored))
+        throw Error(ErrorCode::Refused, path + ": no such file or folder");
+    if (fs::is_directory(file, ignored))
+        return openFolder(file);
+    if (fs::is_regular_file(file, ignored) && isGguf(file))
+        return openGguf(file);
+    const std::string name = file.filename().string();
+    const fs::path folder = file.parent_path();
+    if (name.starts_with("tokenizer_config.json"))
+        return openFolder(folder.empty() ? fs::path(".") : folder);
+    // A file by another name stands alone; one by the usual name belongs with the configuration beside it.
+    return openJson(file, name.starts_with("tokenizer.json") ? present(folder, "tokenizer_config.json") : fs::path());
+}
+
+} // namespace engine

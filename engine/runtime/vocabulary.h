@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/io/checkpoint.h"
+#include "engine/text/tokenizer.h"
+
+namespace engine {
+
+/// The vocabulary that a GGUF file's `tokenizer.ggml.*` keys describe, every count, type and id checked against each
+/// other and against the rows of `token_embd.weight` where that is present; whether its kind of tokenizer is supported
+/// is for makeTokenizer to say. Special ids outside the vocabulary are refused.
+/// \throws Error Refused naming key and fault
+[[nodiscard]] VocabularyData readVocabulary(const Checkpoint &checkpoint);
+
+} // namespace engine
