@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Tokenizer files against the ids, spellings and texts that the reference software gives for them.
+#include "engine/api/error.h"
+#include "engine/api/text.h"
+#include "tests/support/shared_data.h"
+
+#include <nlohmann/json.hpp>
+
+#include <QDir>
+#include <QTest>
+
+#include <map>
+
+using nlohmann::json;
+
+namespace {
+
+std::vector<json> readLines(const QString &file)
+{
+    std::vector<json> lines;
+    for (const QByteArray &line : shared_data::read(file).split('\n')) {
+        if (!line.isEmpty())
+            lines.push_back(json::parse(line.begin(), line.end()));
+    }
+    return lines;
+}
+
+std::map<std::string, std::string> readCorpus()
+{
+    std::map<std::string, std::string> texts;
+    for (const json &line : readLines(shared_data::path(QStringLiteral("goldens/tokenizer/corpus.jsonl")))) {
+        const QByteArray hex = QByteArray::fromStdString(line.at("utf8").get<std::string>());
+        texts[line.at("id").get<std::string>()] = QByteArray::fromHex(hex).toStdString();
+    }
+    return texts;
+}
+
+/// What differs between `golden` and the model, or empty.
+QString difference(const engine::TextModel &model, const std::string &text, const json &golden)
+{
+    const auto ids = golden.at("ids").get<std::vector<int>>();
+    const auto plain = golden.value("ids_plain", ids);
+    const auto whole = golden.at("ids_add_special").get<std::vector<int>>();
+    const auto encode = [&](bool addSpecial, bool parseSpecial) {
+        return model.encode(text, {addSpecial, parseSpecial});
+    };
+    if (encode(false, true) != ids)
+        return QStringLiteral("ids");
+    if (encode(true, true) != whole)
+        return QStringLiteral("ids_add_special");
+    if (encode(false, false) != plain)
+        return QStringLiteral("ids_plain");
+    if (model.decode(ids, false) != golden.at("decode").get<std::string>())
+        return QStringLiteral("decode");
+    if (model.decode(ids, true) != golden.at("decode_skip").get<std::string>())
+        return QStringLiteral("decode_skip");
+    if (model.decode(whole, false) != golden.at("decode_add_special").get<std::string>())
+        return QStringLiteral("decode_add_special");
+    std::vector<std::string> tokens;
+    for (const int id : ids)
+        tokens.push_back(model.piece(id));
+    return tokens == golden.at("tokens").get<std::vector<std::string>>() ? QString() : QStringLiteral("tokens");
+}
+
+} // namespace
+
+class TestTokenizerGolden : public QObject {
+    Q_OBJECT
+
+private slots:
+    void initTestCase()
+    {
+        if (shared_data::path(QStringLiteral("goldens/tokenizer/corpus.jsonl")).isEmpty())
+            QSKIP("goldens/tokenizer/corpus.jsonl is absent");
+        m_corpus = readCorpus();
+        QVERIFY(m_corpus.size() > 100);
+    }
+
+    void tokenizerJson_data()
+    {
+        QTest::addColumn<bool>("supported");
+        for (const char *name : {"command_r_plus", "deepseek_v3", "gpt4o", "gptoss", "llama3", "llama3_1", "llama3_2",
+                                 "mistral_nemo", "qwen2_5", "qwen3"})
+            QTest::newRow(name) << true;
+        for (const char *name : {"gemma2", "gemma3", "internlm2", "llama2", "yi"})
+            QTest::newRow(name) << false;
+    }
+    void tokenizerJson()
+    {
+        QFETCH(bool, supported);
+        const QString name = QString::fromLatin1(QTest::currentDataTag());
+        const QString folder = shared_data::path(QStringLiteral("tokenizers/") + name);
+        const QString golden = shared_data::path(QStringLiteral("goldens/tokenizer/%1.jsonl.xz").arg(name));
+        if (folder.isEmpty() || golden.isEmpty())
+            QSKIP("tokenizers/ or goldens/tokenizer/ is absent");
+        if (!supported) {
+            refused(folder);
+            return;
+        }
+        const auto model = engine::openTextModel(folder.toStdString());
+        const std::vector<json> lines = readLines(golden);
+        QCOMPARE(lines.size(), m_corpus.size());
+        QStringList wrong;
+        for (const json &line : lines) {
+            const auto id = line.at("id").get<std::string>();
+            if (const QString what = difference(*model, m_corpus.at(id), line); !what.isEmpty())
+                wrong.append(QString::fromStdString(id) + QLatin1Char(':') + what);
+        }
+        QVERIFY2(wrong.isEmpty(), qPrintable(wrong.join(QLatin1Char(' '))));
+    }
+
+    void demoModel()
+    {
+        const QString file = shared_data::demoModel();
+        const QString ids = shared_data::path(QStringLiteral("goldens/tokenizer/smollm2_gguf.llamacpp.jsonl"));
+        if (file.isEmpty() || ids.isEmpty())
+            QSKIP("SmolLM2-135M-Instruct.Q4_1.gguf or goldens/tokenizer/smollm2_gguf.llamacpp.jsonl is absent");
+        const auto model = engine::openTextModel(file.toStdString());
+        std::map<std::string, json> rebuilt;
+        for (json &line : readLines(shared_data::path(QStringLiteral("goldens/tokenizer/smollm2_gguf.jsonl.xz"))))
+            rebuilt[line.at("id").get<std::string>()] = line;
+        QStringList wrong;
+        int agreeing = 0;
+        for (const json &line : readLines(ids)) {
+            const auto id = line.at("id").get<std::string>();
+            const auto wanted = line.at("ids").get<std::vector<int>>();
+            if (model->encode(m_corpus.at(id), {false, true}) != wanted)
+                wrong.append(QString::fromStdString(id));
+            const json &other = rebuilt.at(id);
+            if (other.at("ids").get<std::vector<int>>() != wanted)
+                continue;
+            ++agreeing;
+            if (const QString what = difference(*model, m_corpus.at(id), other); !what.isEmpty())
+                wrong.append(QString::fromStdString(id) + QLatin1Char(':') + what);
+        }
+        QVERIFY2(wrong.isEmpty(), qPrintable(wrong.join(QLatin1Char(' '))));
+        QVERIFY(agreeing > 100);
+    }
+
+    void tinyModels()
+    {
+        const QString base = shared_data::path(QStringLiteral("tiny/models"));
+        if (base.isEmpty())
+            QSKIP("tiny/models is absent");
+        int opened = 0;
+        for (const QString &name : QDir(base).entryList(QDir::Dirs | QDir::NoDotAndDotDot)) {
+            const QDir folder(base + QLatin1Char('/') + name);
+            const QStringList files = folder.entryList({QStringLiteral("*.gguf")}, QDir::Files);
+            if (files.isEmpty() || !folder.exists(QStringLiteral("tokenizer.json")))
+                continue;
+            const auto gguf = engine::openTextModel(folder.filePath(files.first()).toStdString());
+            const auto json = engine::openTextModel(folder.path().toStdString());
+            for (const auto &[id, text] : m_corpus)
+                QVERIFY2(gguf->encode(text, {}) == json->encode(text, {}),
+                         qPrintable(name + QString::fromStdString(id)));
+            ++opened;
+        }
+        QVERIFY(opened > 0);
+    }
+
+private:
+    static void refused(const QString &folder)
+    {
+        try {
+            (void)engine::openTextModel(folder.toStdString());
+            QFAIL("a tokenizer that is no byte-level BPE was opened");
+        } catch (const engine::Error &error) {
+            QCOMPARE(error.code(), engine::ErrorCode::Refused);
+            const QString text = QString::fromUtf8(error.what());
+            QVERIFY2(text.contains(folder) && text.contains(QStringLiteral("SentencePiece")), qPrintable(text));
+        }
+    }
+
+    std::map<std::string, std::string> m_corpus;
+};
+
+QTEST_GUILESS_MAIN(TestTokenizerGolden)
+#include "tst_tokenizer_golden.moc"
