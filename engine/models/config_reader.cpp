@@ -21,23 +21,6 @@ bool usable(double value)
 
 } // namespace
 
-std::string quoted(std::string_view text)
-{
-    constexpr std::size_t most = 120;
-    std::string out = "\"";
-    for (const char c : text.substr(0, most)) {
-        const auto byte = static_cast<unsigned char>(c);
-        if (byte >= 0x20 && byte != 0x7f && byte < 0x80) {
-            out += c;
-        } else {
-            char escaped[8];
-            std::snprintf(escaped, sizeof escaped, "\\x%02x", byte);
-            out += escaped;
-        }
-    }
-    return out + (text.size() > most ? "\"…" : "\"");
-}
-
 std::string ConfigReader::full(std::string_view key) const
 {
     return m_prefix + "." + std::string(key);

@@ -45,7 +45,4 @@ private:
     std::string m_prefix;
 };
 
-/// A text from a file for a message: in quotes, control bytes as \xNN, cut to a readable length.
-[[nodiscard]] std::string quoted(std::string_view text);
-
 } // namespace engine

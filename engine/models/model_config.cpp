@@ -3,6 +3,7 @@
 
 #include "engine/models/config_reader.h"
 #include "engine/models/tensor_names.h"
+#include "engine/text/utf8.h"
 
 #include <algorithm>
 #include <cmath>
@@ -102,7 +103,7 @@ RopeConfig readRope(const ConfigReader &reader, const ModelConfig &config)
         rope.scaling = RopeScaling::Yarn;
         readYarn(reader, config, rope);
     } else {
-        reader.refuse("rope.scaling.type", quoted(type), "none, linear or yarn; other types are not supported");
+        reader.refuse("rope.scaling.type", utf8::quoted(type), "none, linear or yarn; other types are not supported");
     }
     return rope;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/models/model_registry.h"
 
-#include "engine/models/config_reader.h"
+#include "engine/text/utf8.h"
 
 #include <array>
 
@@ -23,8 +23,8 @@ const ModelFamily &familyOf(const Checkpoint &checkpoint)
         known += (known.empty() ? "" : ", ") + std::string(family.architecture);
     }
     throw Error(ErrorCode::Refused,
-                "key general.architecture is " + quoted(wanted) + ", which is not supported; known architectures are "
-                    + known);
+                "key general.architecture is " + utf8::quoted(wanted)
+                    + ", which is not supported; known architectures are " + known);
 }
 
 } // namespace engine

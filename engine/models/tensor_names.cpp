@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/models/tensor_names.h"
 
-#include "engine/models/config_reader.h"
+#include "engine/text/utf8.h"
 
 #include <charconv>
 #include <optional>
@@ -77,7 +77,7 @@ void checkTensors(const Checkpoint &checkpoint, std::span<const ExpectedTensor> 
     for (const TensorInfo &tensor : checkpoint.tensors()) {
         if (layerOf(tensor.name).value_or(0) >= layers)
             throw Error(ErrorCode::Refused,
-                        "tensor " + quoted(tensor.name) + " belongs to a layer beyond block_count, which is "
+                        "tensor " + utf8::quoted(tensor.name) + " belongs to a layer beyond block_count, which is "
                             + std::to_string(layers));
     }
 }

@@ -63,6 +63,8 @@ public:
 
 private:
     void openText(const ModelConfig &model);
+    void openIdsOnly(VocabularyData vocabulary);
+    void openTemplate();
     void describe(const ModelConfig &model);
 
     ModelInfo m_info;

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/runtime/loaded_model.h"
+
+#include "engine/core/system_memory.h"
+#include "engine/models/model_registry.h"
+#include "engine/runtime/ids_only_tokenizer.h"
+#include "engine/runtime/vocabulary.h"
+#include "engine/text/utf8.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace engine {
+namespace {
+
+constexpr int defaultMaxModelLen = 8192;
+constexpr const char *byteLevelBpe = "gpt2"; ///< tokenizer.ggml.model of the kind that is supported
+
+void checkConfig(const EngineConfig &config)
+{
+    if (config.device != "auto" && config.device != "cpu")
+        throw Error(ErrorCode::NoDevice,
+                    "device " + utf8::quoted(config.device) + " is not available; this build has cpu");
+    if (!(config.memoryReserve >= 0.0 && config.memoryReserve <= 0.95))
+        throw Error(ErrorCode::InvalidArgument,
+                    "memory-reserve is " + std::to_string(config.memoryReserve) + "; wanted a share from 0 to 0.95");
+    if (config.maxModelLen < 0)
+        throw Error(ErrorCode::InvalidArgument,
+                    "max-model-len is " + std::to_string(config.maxModelLen)
+                        + "; wanted at least 1, or 0 for the default");
+}
+
+KvType resolvedKvType(const EngineConfig &config)
+{
+    if (config.kv.type != KvType::Auto)
+        return config.kv.type;
+    return config.backend == BackendKind::Reference ? KvType::F32 : KvType::F16;
+}
+
+kernels::DType dtypeOf(KvType type)
+{
+    switch (type) {
+    case KvType::F32:
+        return kernels::DType::F32;
+    case KvType::BF16:
+        return kernels::DType::BF16;
+    case KvType::Auto:
+    case KvType::F16:
+        break;
+    }
+    return kernels::DType::F16;
+}
+
+std::unique_ptr<kernels::Ops> openOps(const EngineConfig &config, Profile *profile)
+{
+    kernels::OpsOptions options;
+    options.reference = config.backend == BackendKind::Reference;
+    options.threads = config.threads;
+    options.isa = config.isa;
+    std::unique_ptr<kernels::Ops> ops = kernels::makeOps(options);
+    return profile ? profiled(std::move(ops), *profile) : std::move(ops);
+}
+
+/// Says early what would otherwise fail in the middle of packing, or be killed by the system.
+void checkMemory(const Checkpoint &checkpoint, const kernels::Ops &ops)
+{
+    const std::size_t free = availableMemoryBytes();
+    if (ops.keepsSource() || free == 0)
+        return;
+    std::size_t wanted = 0;
+    for (const TensorInfo &tensor : checkpoint.tensors())
+        wanted += tensor.bytes;
+    if (wanted > free)
+        throw Error(ErrorCode::OutOfMemory,
+                    "not enough memory for the weights: " + describeBytes(wanted) + " wanted, " + describeBytes(free)
+                        + " free");
+}
+
+/// Errors about the file's content begin with its path.
+template<typename Function> auto namingFile(const std::string &path, Function function) -> decltype(function())
+{
+    try {
+        return function();
+    } catch (const Error &error) {
+        const std::string message = error.what();
+        if (error.code() != ErrorCode::Refused || message.find(path) != std::string::npos)
+            throw;
+        throw Error(error.code(), path + ": " + message);
+    }
+}
+
+void addUnusedWarning(const std::vector<std::string> &unused, std::vector<std::string> &warnings)
+{
+    if (unused.empty())
+        return;
+    warnings.push_back("tensor " + utf8::quoted(unused.front())
+                       + (unused.size() > 1 ? " and " + std::to_string(unused.size() - 1) + " more are" : " is")
+                       + " not used by this architecture");
+}
+
+int effectiveMaxModelLen(const ModelConfig &model, int wanted, std::vector<std::string> &warnings)
+{
+    if (wanted == 0)
+        return std::min(model.contextLength, defaultMaxModelLen);
+    if (wanted > model.contextLength)
+        warnings.push_back("max-model-len is lowered from " + std::to_string(wanted) + " to "
+                           + std::to_string(model.contextLength) + ", the model's own context length");
+    return std::min(wanted, model.contextLength);
+}
+
+void checkBlockTokens(int blockTokens)
+{
+    for (const int allowed : {8, 16, 32, 64, 128}) {
+        if (blockTokens == allowed)
+            return;
+    }
+    throw Error(ErrorCode::InvalidArgument,
+                "block-size is " + std::to_string(blockTokens) + "; wanted 8, 16, 32, 64 or 128");
+}
+
+} // namespace
+
+LoadedModel::LoadedModel(const std::string &path, const EngineConfig &config, const ProgressCallback &progress,
+                         std::stop_token stop)
+{
+    checkConfig(config);
+    const auto report = [&progress](double fraction, const char *stage) {
+        if (progress)
+            progress(fraction, stage);
+    };
+    report(0.0, "opening the file");
+    m_info.path = path;
+    m_info.effective = config;
+    m_info.effective.kv.type = resolvedKvType(config);
+    m_checkpoint = openCheckpoint(path);
+    m_info.warnings = m_checkpoint->warnings();
+    namingFile(path, [&] {
+        const ModelFamily &family = familyOf(*m_checkpoint);
+        const ModelConfig model = family.readConfig(*m_checkpoint);
+        if (config.profile)
+            m_profile = std::make_unique<Profile>();
+        std::unique_ptr<kernels::Ops> ops = openOps(config, m_profile.get());
+        const std::vector<ExpectedTensor> expected = family.tensors(model);
+        checkTensors(*m_checkpoint, expected, model.layers,
+                     [&ops](kernels::DType type) { return ops->supportsWeight(type); });
+        addUnusedWarning(unusedTensors(*m_checkpoint, expected), m_info.warnings);
+        report(0.0, "reading the vocabulary");
+        openText(model);
+        checkMemory(*m_checkpoint, *ops);
+        WeightLoader loader(
+            *m_checkpoint, *ops, [&report](double fraction) { report(fraction, "packing weights"); }, stop);
+        std::unique_ptr<Model> network = family.load(model, loader);
+        m_runner = std::make_unique<ModelRunner>(std::move(ops), std::move(network), dtypeOf(m_info.effective.kv.type),
+                                                 m_profile.get());
+    });
+    if (const std::string changed = m_checkpoint->checkUnchanged(); !changed.empty())
+        throw Error(ErrorCode::Refused, changed);
+    describe(m_runner->model().config());
+    m_info.effective.maxModelLen =
+        effectiveMaxModelLen(m_runner->model().config(), config.maxModelLen, m_info.warnings);
+    for (const std::string &note : {applyLimits(config.limits), applyKvPool(config.kv).note}) {
+        if (!note.empty())
+            m_info.warnings.push_back(note);
+    }
+    report(1.0, "ready");
+}
+
+LoadedModel::~LoadedModel() = default;
+
+void LoadedModel::openText(const ModelConfig &model)
+{
+    VocabularyData vocabulary = readVocabulary(*m_checkpoint);
+    const auto tokens = static_cast<std::int64_t>(vocabulary.tokens.size());
+    if (tokens < model.vocab)
+        m_info.warnings.push_back("tensor token_embd.weight has " + std::to_string(model.vocab) + " rows for "
+                                  + std::to_string(tokens) + " tokens");
+    if (vocabulary.model == byteLevelBpe)
+        m_tokenizer = makeTokenizer(vocabulary);
+    else
+        openIdsOnly(std::move(vocabulary));
+    openTemplate();
+}
+
+/// A sound vocabulary of a kind that cannot be encoded with still lets the model run on ids.
+void LoadedModel::openIdsOnly(VocabularyData vocabulary)
+{
+    try {
+        m_tokenizer = makeTokenizer(vocabulary);
+    } catch (const Error &error) {
+        m_info.warnings.push_back(std::string("text cannot be encoded for this model, only ids: ") + error.what());
+        m_tokenizer = makeIdsOnlyTokenizer(std::move(vocabulary), error.what());
+    }
+}
+
+void LoadedModel::openTemplate()
+{
+    try {
+        const std::string *source = m_checkpoint->metadata().text("tokenizer.chat_template");
+        if (!source)
+            return;
+        m_info.chatTemplate = *source;
+        m_template.emplace(*source);
+    } catch (const Error &error) {
+        m_info.warnings.push_back(std::string("the model's chat template cannot be used: ") + error.what());
+    }
+}
+
+void LoadedModel::describe(const ModelConfig &model)
+{
+    const kernels::Ops &ops = m_runner->ops();
+    m_info.name = model.name;
+    m_info.architecture = model.architecture;
+    m_info.parameters = model.parameters;
+    m_info.fileBytes = static_cast<std::size_t>(m_checkpoint->fileBytes());
+    m_info.weightBytes = m_runner->model().weightBytes();
+    m_info.layers = model.layers;
+    m_info.vocabSize = model.vocab;
+    m_info.contextLength = model.contextLength;
+    m_info.backend = ops.name();
+    m_info.isa = ops.isa();
+    m_info.effective.device = "cpu";
+    m_info.effective.isa = ops.isa();
+    m_info.effective.threads = ops.threads();
+}
+
+KvPoolPlan LoadedModel::planKvPool(const KvPoolConfig &kv, const BatchLimits &limits) const
+{
+    checkBlockTokens(kv.blockTokens);
+    const KvShape shape = m_runner->model().config().kvShape(kv.blockTokens, m_runner->kvType());
+    const int maxModelLen = m_info.effective.maxModelLen;
+    const std::int64_t perSequence = (std::int64_t{maxModelLen} + kv.blockTokens - 1) / kv.blockTokens;
+    const std::size_t free = availableMemoryBytes();
+
+    std::int64_t blocks = kv.numBlocks;
+    if (blocks <= 0 && kv.budgetBytes > 0)
+        blocks = KvCache::blocksThatFit(shape, kv.budgetBytes);
+    else if (blocks <= 0)
+        blocks = std::min<std::int64_t>(perSequence * limits.maxNumSeqs,
+                                        free > 0 ? KvCache::blocksThatFit(shape, free / 4) : perSequence);
+    const auto most = static_cast<std::size_t>(KvCache::blocksThatFit(shape, SIZE_MAX));
+    const std::size_t wanted = shape.bytesPerBlock() * static_cast<std::size_t>(std::max<std::int64_t>(blocks, 1));
+    const auto usable = static_cast<std::size_t>(static_cast<double>(free) * (1.0 - m_info.effective.memoryReserve));
+    if (static_cast<std::size_t>(blocks) > most || (free > 0 && wanted > usable))
+        throw Error(ErrorCode::OutOfMemory,
+                    "not enough memory for the KV cache: " + describeBytes(wanted) + " wanted, " + describeBytes(free)
+                        + " free, of which " + std::to_string(std::lround(m_info.effective.memoryReserve * 100))
+                        + " % stay reserved");
+    if (blocks == 0)
+        throw Error(ErrorCode::OutOfMemory,
+                    "a KV budget of " + std::to_string(kv.budgetBytes) + " bytes holds no block; one of "
+                        + std::to_string(kv.blockTokens) + " tokens takes " + std::to_string(shape.bytesPerBlock())
+                        + " bytes");
+    KvPoolPlan plan;
+    plan.blocks = static_cast<int>(blocks);
+    plan.blockTokens = kv.blockTokens;
+    plan.bytes = shape.bytesPerBlock() * static_cast<std::size_t>(blocks);
+    if (blocks < perSequence)
+        plan.note = "the KV pool holds " + std::to_string(blocks * kv.blockTokens)
+            + " tokens, less than one request of max-model-len " + std::to_string(maxModelLen);
+    return plan;
+}
+
+KvPoolPlan LoadedModel::applyKvPool(const KvPoolConfig &kv)
+{
+    KvPoolPlan plan = planKvPool(kv, m_info.effective.limits);
+    m_runner->resizeKv(plan.blocks, plan.blockTokens);
+    const KvType type = m_info.effective.kv.type;
+    m_info.effective.kv = kv;
+    m_info.effective.kv.type = type; // fixed when the model was loaded
+    m_info.effective.kv.numBlocks = plan.blocks;
+    m_info.effective.kv.budgetBytes = plan.bytes;
+    return plan;
+}
+
+std::string LoadedModel::applyLimits(const BatchLimits &limits)
+{
+    if (limits.maxNumSeqs < 1 || limits.maxNumBatchedTokens < 1)
+        throw Error(ErrorCode::InvalidArgument,
+                    "max-num-seqs is " + std::to_string(limits.maxNumSeqs) + " and max-num-batched-tokens "
+                        + std::to_string(limits.maxNumBatchedTokens) + "; wanted at least 1 of each");
+    BatchLimits effective = limits;
+    std::string note;
+    if (limits.maxNumSeqs > limits.maxNumBatchedTokens) {
+        effective.maxNumSeqs = limits.maxNumBatchedTokens;
+        note = "max-num-seqs is lowered from " + std::to_string(limits.maxNumSeqs) + " to "
+            + std::to_string(effective.maxNumSeqs) + ", as a step holds no more tokens";
+    }
+    m_runner->reserve(effective.maxNumBatchedTokens, effective.maxNumSeqs);
+    m_info.effective.limits = effective;
+    m_info.workspaceBytes = m_runner->workspaceBytes();
+    return note;
+}
+
+void LoadedModel::applyThreads(int threads)
+{
+    m_runner->setThreads(threads);
+    m_info.effective.threads = m_runner->threads();
+}
+
+} // namespace engine
