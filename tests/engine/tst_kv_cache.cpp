@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/cache/kv_cache.h"
+
+#include <QtTest>
+
+#include <cstring>
+#include <fstream>
+#include <unistd.h>
+
+using engine::KvCache;
+using engine::KvShape;
+using kernels::DType;
+
+namespace {
+
+KvShape shapeOf(DType dtype, int blockTokens = 16)
+{
+    KvShape shape;
+    shape.layers = 3;
+    shape.kvHeads = 2;
+    shape.headDim = 8;
+    shape.blockTokens = blockTokens;
+    shape.dtype = dtype;
+    return shape;
+}
+
+std::size_t residentBytes()
+{
+    std::ifstream file("/proc/self/statm");
+    std::size_t total = 0;
+    std::size_t resident = 0;
+    file >> total >> resident;
+    return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+} // namespace
+
+class KvCacheTest : public QObject {
+    Q_OBJECT
+private slots:
+    void bytesOfABlock();
+    void blocksThatFit();
+    void layersAreSeparateAndZero();
+    void copiesOneBlockInEveryLayer();
+    void memoryIsCommittedWhenWritten();
+    void tooMuchIsRefused();
+
+private:
+    std::unique_ptr<kernels::Ops> m_ops = kernels::makeOps({.reference = true, .threads = 1});
+};
+
+void KvCacheTest::bytesOfABlock()
+{
+    QCOMPARE(shapeOf(DType::F16).bytesPerBlock(), std::size_t{3 * 2 * 2 * 16 * 8 * 2});
+    QCOMPARE(shapeOf(DType::BF16, 64).bytesPerBlock(), std::size_t{3 * 2 * 2 * 64 * 8 * 2});
+    QCOMPARE(shapeOf(DType::F32, 8).bytesPerBlock(), std::size_t{3 * 2 * 2 * 8 * 8 * 4});
+    QCOMPARE(KvCache(shapeOf(DType::F32), 5, *m_ops).bytes(), 5 * shapeOf(DType::F32).bytesPerBlock());
+}
+
+void KvCacheTest::blocksThatFit()
+{
+    const KvShape shape = shapeOf(DType::F16);
+    const std::size_t one = shape.bytesPerBlock();
+    QCOMPARE(KvCache::blocksThatFit(shape, 0), 0);
+    QCOMPARE(KvCache::blocksThatFit(shape, one - 1), 0);
+    QCOMPARE(KvCache::blocksThatFit(shape, one), 1);
+    QCOMPARE(KvCache::blocksThatFit(shape, 7 * one + 1), 7);
+    // Slot numbers must stay ints whatever the budget.
+    const int most = KvCache::blocksThatFit(shape, SIZE_MAX);
+    QVERIFY(most > 0 && std::int64_t{most} * 2 * shape.blockTokens <= INT_MAX);
+}
+
+void KvCacheTest::layersAreSeparateAndZero()
+{
+    KvCache cache(shapeOf(DType::F32), 4, *m_ops);
+    for (int i = 0; i < 3; ++i) {
+        const kernels::TensorView view = cache.layer(i);
+        QCOMPARE(view.rank, 4);
+        QCOMPARE(view.shape, (std::array<std::int64_t, 4>{8, 2, 16, 8}));
+        for (std::int64_t n = 0; n < view.elements(); ++n)
+            QCOMPARE(view.as<float>()[n], 0.0F);
+        std::fill_n(view.as<float>(), view.elements(), static_cast<float>(i + 1));
+    }
+    for (int i = 0; i < 3; ++i)
+        QCOMPARE(cache.layer(i).as<float>()[cache.layer(i).elements() - 1], static_cast<float>(i + 1));
+    QVERIFY_EXCEPTION_THROWN((void)cache.layer(3), kernels::Error);
+    QVERIFY_EXCEPTION_THROWN((void)cache.layer(-1), kernels::Error);
+}
+
+void KvCacheTest::copiesOneBlockInEveryLayer()
+{
+    KvCache cache(shapeOf(DType::F32), 4, *m_ops);
+    const std::size_t blockElements = 2 * 2 * 16 * 8;
+    for (int i = 0; i < 3; ++i) {
+        for (std::int64_t n = 0; n < cache.layer(i).elements(); ++n)
+            cache.layer(i).as<float>()[n] = static_cast<float>(1000 * i + n);
+    }
+    const auto stream = m_ops->makeStream();
+    cache.copyBlock(2, 1, *stream);
+    for (int i = 0; i < 3; ++i) {
+        const float *layer = cache.layer(i).as<float>();
+        QCOMPARE(std::memcmp(layer + blockElements, layer + 2 * blockElements, blockElements * sizeof(float)), 0);
+        QCOMPARE(layer[blockElements - 1], static_cast<float>(1000 * i + 511));
+        QCOMPARE(layer[3 * blockElements], static_cast<float>(1000 * i + 1536));
+    }
+    QVERIFY_EXCEPTION_THROWN(cache.copyBlock(1, 1, *stream), kernels::Error);
+    QVERIFY_EXCEPTION_THROWN(cache.copyBlock(0, 4, *stream), kernels::Error);
+}
+
+void KvCacheTest::memoryIsCommittedWhenWritten()
+{
+    const KvShape shape = shapeOf(DType::F16, 128);
+    const int blocks = KvCache::blocksThatFit(shape, std::size_t{256} << 20U);
+    const std::size_t before = residentBytes();
+    KvCache cache(shape, blocks, *m_ops);
+    QVERIFY(cache.bytes() > std::size_t{200} << 20U);
+    QVERIFY2(residentBytes() < before + (std::size_t{8} << 20U), "an unused pool must not be resident");
+}
+
+void KvCacheTest::tooMuchIsRefused()
+{
+    KvShape shape = shapeOf(DType::F32, 128);
+    shape.layers = 1;
+    shape.kvHeads = 64;
+    shape.headDim = 256;
+    try {
+        KvCache(shape, KvCache::blocksThatFit(shape, std::size_t{1} << 45U), *m_ops);
+        QFAIL("32 TiB were granted");
+    } catch (const kernels::Error &error) {
+        QCOMPARE(error.code(), kernels::ErrorCode::OutOfMemory);
+        QVERIFY2(QByteArray(error.what()).contains("bytes wanted"), error.what());
+    }
+}
+
+QTEST_GUILESS_MAIN(KvCacheTest)
+#include "tst_kv_cache.moc"
