@@ -28,6 +28,14 @@ QLineEdit, QPlainTextEdit, QSpinBox, QDoubleSpinBox, QComboBox {
   background:@lifted; color:@text; border:1px solid @line; border-radius:8px; padding:0 10px; min-height:28px;
   selection-background-color:@accent; selection-color:@accentText; }
 QLineEdit:focus, QComboBox:focus { border-color:@accent; }
+QLineEdit[flat="true"] { background:transparent; border-color:transparent; border-radius:4px; padding:0 3px; min-height:18px; }
+QLineEdit[flat="true"]:hover { border-color:@line; }
+QLineEdit[flat="true"]:focus { border-color:@accent; background:@lifted; }
+QLabel[tone="muted"] { color:@muted; }
+QLabel[tone="quiet"] { color:@quiet; }
+QLabel[tone="warn"] { color:@warnText; }
+QLabel[tone="bad"] { color:@badText; }
+QLabel[tone="ok"] { color:@okText; }
 QPlainTextEdit { background:transparent; border:0; padding:0; }
 QPushButton { background:@raised; color:@text; border:1px solid @line; border-radius:8px; padding:0 14px;
   min-height:28px; font-weight:600; }
@@ -70,6 +78,9 @@ QString filledSheet(const Tokens &t, const QColor &lifted)
                                               {"@quiet", t.quiet},
                                               {"@muted", t.muted},
                                               {"@panel", t.panel},
+                                              {"@warnText", t.warnText},
+                                              {"@badText", t.badText},
+                                              {"@okText", t.okText},
                                               {"@text", t.text},
                                               {"@line", t.line}};
     QString sheet = QString::fromLatin1(styleSheet);

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/stats_history.h"
+
+#include "ui/engine_client.h"
+#include "ui/format.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+namespace ui {
+
+namespace {
+
+constexpr std::size_t rememberedRequests = 64;
+constexpr qsizetype rememberedMarkers = 32;
+constexpr double resortSeconds = 0.25;
+constexpr double rateSeconds = 2;
+
+double localSeconds()
+{
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+QString changeText(const engine::EngineConfig &before, const engine::EngineConfig &after)
+{
+    const auto change = [](const QString &name, qint64 from, qint64 to) {
+        return QStringLiteral("%1 %2 → %3").arg(name, format::count(from), format::count(to));
+    };
+    if (before.kv.blockTokens != after.kv.blockTokens)
+        return change(StatsHistory::tr("block"), before.kv.blockTokens, after.kv.blockTokens);
+    if (before.limits.maxNumSeqs != after.limits.maxNumSeqs)
+        return change(StatsHistory::tr("sequences"), before.limits.maxNumSeqs, after.limits.maxNumSeqs);
+    if (before.limits.maxNumBatchedTokens != after.limits.maxNumBatchedTokens)
+        return change(StatsHistory::tr("batch tokens"), before.limits.maxNumBatchedTokens,
+                      after.limits.maxNumBatchedTokens);
+    if (before.kv.numBlocks != after.kv.numBlocks)
+        return change(StatsHistory::tr("blocks"), before.kv.numBlocks, after.kv.numBlocks);
+    if (before.threads != after.threads)
+        return change(StatsHistory::tr("threads"), before.threads, after.threads);
+    return {};
+}
+
+} // namespace
+
+StatsHistory::StatsHistory(EngineClient &client, QObject *parent)
+    : QObject(parent)
+    , m_client(client)
+    , m_bins(std::size_t(binCount))
+{
+    connect(&client, &EngineClient::stepsTaken, this, &StatsHistory::take);
+    connect(&client, &EngineClient::requestSubmitted, this, [this](quint64 id) { m_submitted[id] = localSeconds(); });
+    connect(&client, &EngineClient::requestFinished, this, [this](quint64 id) { finish(id); });
+    connect(&client, &EngineClient::modelLoaded, this, [this](const engine::ModelInfo &info) {
+        m_effective = info.effective;
+        m_hasEffective = true;
+    });
+    connect(&client, &EngineClient::parametersApplied, this, [this](const engine::ParametersApplied &applied) {
+        if (const QString text = m_hasEffective ? changeText(m_effective, applied.effective) : QString();
+            !text.isEmpty())
+            addMarker(text);
+        m_effective = applied.effective;
+    });
+}
+
+double StatsHistory::now() const
+{
+    return m_steps == 0 ? 0 : std::max(m_last.time, localSeconds() - m_offset);
+}
+
+void StatsHistory::addMarker(const QString &text)
+{
+    m_markers.append({now(), text});
+    if (m_markers.size() > rememberedMarkers)
+        m_markers.removeFirst();
+    emit changed();
+}
+
+void StatsHistory::take(const std::vector<engine::StepStats> &steps)
+{
+    const double local = localSeconds();
+    for (const engine::StepStats &step : steps) {
+        // A step reaches us some time after its end; the smallest delay seen is nearest to the truth.
+        m_offset = m_steps == 0 ? local - step.time : std::min(m_offset, local - step.time);
+        takeStep(step);
+    }
+    emit changed();
+}
+
+void StatsHistory::takeStep(const engine::StepStats &step)
+{
+    ++m_steps;
+    m_last = step;
+    spread(step.time - step.duration, step.time, step.decodeTokens, step.prefillTokens);
+    if (Bin *bin = binAt(step.time)) {
+        bin->running = std::max(bin->running, step.running);
+        bin->waiting = std::max(bin->waiting, step.waiting);
+        bin->kvUsed = step.blocksTotal > 0 ? float(step.blocksUsed) / float(step.blocksTotal) : 0;
+    }
+    for (const double ms : step.ttftMs)
+        m_ttft.samples.push_back({step.time, float(ms)});
+    for (const double ms : step.itlMs)
+        m_itl.samples.push_back({step.time, float(ms)});
+    takeRows(step);
+}
+
+// The tokens of a long step belong to all bins it lasted in, not to the one it ended in.
+void StatsHistory::spread(double begin, double end, double decode, double prefill)
+{
+    begin = std::max({begin, 0.0, end - binCount * binSeconds});
+    if (end - begin < 1e-9)
+        begin = end - 1e-9;
+    for (double at = begin; at < end;) {
+        const double next = std::min(end, (std::floor(at / binSeconds + 1e-9) + 1) * binSeconds);
+        const double share = (next - at) / (end - begin);
+        if (Bin *bin = binAt((at + next) / 2)) {
+            bin->decode += decode * share;
+            bin->prefill += prefill * share;
+        }
+        at = next;
+    }
+}
+
+// Bins between the newest and this one are cleared; null for a time that has left the ring.
+StatsHistory::Bin *StatsHistory::binAt(double time)
+{
+    const auto index = qint64(std::floor(time / binSeconds));
+    if (index < 0 || index <= m_newestBin - binCount)
+        return nullptr;
+    for (qint64 k = std::max(m_newestBin + 1, index - binCount + 1); k <= index; ++k)
+        m_bins[std::size_t(k % binCount)] = Bin();
+    m_newestBin = std::max(m_newestBin, index);
+    return &m_bins[std::size_t(index % binCount)];
+}
+
+std::vector<float> StatsHistory::series(Figure figure, double seconds) const
+{
+    const int bins = std::clamp(int(seconds / binSeconds), 2, binCount - 1);
+    std::vector<float> values(std::size_t(bins), 0.f);
+    const auto current = qint64(std::floor(now() / binSeconds)); // left out: it is not full yet
+    for (int i = 0; i < bins; ++i) {
+        const qint64 k = current - bins + i;
+        if (k < 0 || k > m_newestBin || k <= m_newestBin - binCount)
+            continue;
+        const Bin &bin = m_bins[std::size_t(k % binCount)];
+        float &value = values[std::size_t(i)];
+        switch (figure) {
+        case Figure::DecodeRate:
+            value = float(bin.decode / binSeconds);
+            break;
+        case Figure::PrefillRate:
+            value = float(bin.prefill / binSeconds);
+            break;
+        case Figure::Running:
+            value = float(bin.running);
+            break;
+        case Figure::Waiting:
+            value = float(bin.waiting);
+            break;
+        case Figure::KvUsed:
+            value = bin.kvUsed;
+            break;
+        }
+    }
+    return values;
+}
+
+// The running bin counts for the part of it that is over, so that the figure moves within half a second.
+double StatsHistory::recentRate(double Bin::*figure) const
+{
+    const double time = now();
+    const auto current = qint64(std::floor(time / binSeconds));
+    const auto bins = qint64(rateSeconds / binSeconds);
+    double tokens = 0;
+    for (qint64 k = current - bins + 1; k <= current; ++k) {
+        if (k >= 0 && k <= m_newestBin && k > m_newestBin - binCount)
+            tokens += m_bins[std::size_t(k % binCount)].*figure;
+    }
+    const double elapsed = double(bins - 1) * binSeconds + (time - double(current) * binSeconds);
+    return elapsed > 0 ? tokens / elapsed : 0;
+}
+
+Percentiles StatsHistory::percentiles(Latency &latency, double now)
+{
+    if (latency.sortedAt >= 0 && now - latency.sortedAt < resortSeconds)
+        return latency.cached;
+    latency.sortedAt = now;
+    while (!latency.samples.empty() && latency.samples.front().time < now - latencySeconds)
+        latency.samples.pop_front();
+    constexpr double none = std::numeric_limits<double>::quiet_NaN();
+    latency.cached = {none, none, none, int(latency.samples.size())};
+    if (latency.samples.empty())
+        return latency.cached;
+    std::vector<float> values;
+    values.reserve(latency.samples.size());
+    for (const Sample &sample : latency.samples)
+        values.push_back(sample.value);
+    std::sort(values.begin(), values.end());
+    const auto at = [&](double share) {
+        return double(values[std::min(values.size() - 1, std::size_t(std::ceil(share * double(values.size())) - 1))]);
+    };
+    latency.cached = {at(.50), at(.95), at(.99), int(values.size())};
+    return latency.cached;
+}
+
+Percentiles StatsHistory::timeToFirstToken() const
+{
+    return percentiles(m_ttft, now());
+}
+
+Percentiles StatsHistory::interTokenGap() const
+{
+    return percentiles(m_itl, now());
+}
+
+std::vector<float> StatsHistory::gaps() const
+{
+    std::vector<float> values;
+    for (const Sample &sample : m_itl.samples) {
+        if (sample.time >= now() - latencySeconds)
+            values.push_back(sample.value);
+    }
+    return values;
+}
+
+RequestSpan &StatsHistory::span(quint64 id)
+{
+    for (RequestSpan &known : m_requests) {
+        if (known.id == id)
+            return known;
+    }
+    if (m_requests.size() >= rememberedRequests) {
+        const auto done = std::find_if(m_requests.begin(), m_requests.end(), [](const auto &r) { return r.finished; });
+        m_requests.erase(done == m_requests.end() ? m_requests.begin() : done);
+    }
+    RequestSpan added;
+    added.id = id;
+    m_requests.push_back(added);
+    return m_requests.back();
+}
+
+void StatsHistory::takeRows(const engine::StepStats &step)
+{
+    using Phase = RequestSpan::Phase;
+    const double begin = step.time - step.duration;
+    for (const engine::StepRow &row : step.rows) {
+        RequestSpan &request = span(row.request);
+        if (request.segments.empty()) {
+            const double submitted = m_submitted.take(row.request);
+            if (submitted > 0)
+                request.segments.push_back({Phase::Queued, std::min(begin, submitted - m_offset), begin});
+        }
+        const bool decoded = std::any_of(request.segments.begin(), request.segments.end(),
+                                         [](const auto &s) { return s.phase == Phase::Decode; });
+        const Phase phase = row.prefillTokens == 0 ? Phase::Decode : decoded ? Phase::Recompute : Phase::Prefill;
+        const bool continues = !request.segments.empty() && request.segments.back().phase == phase;
+        if (!continues)
+            request.segments.push_back({phase, begin, step.time});
+        request.segments.back().end = step.time;
+    }
+}
+
+void StatsHistory::finish(quint64 id)
+{
+    m_submitted.remove(id);
+    for (RequestSpan &request : m_requests) {
+        if (request.id == id)
+            request.finished = true;
+    }
+    emit changed();
+}
+
+} // namespace ui
