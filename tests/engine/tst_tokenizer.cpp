@@ -249,6 +249,17 @@ private slots:
         QCOMPARE(encode(*make(file), "a\u180Eb\u3000c d"), (Ids{0, 8, 1, 2}));
     }
 
+    /// U+11F04 and U+1FA77 came with Unicode 15, after the library's tables: a letter and a symbol.
+    void newerCharactersHaveTheirProperties()
+    {
+        json file = plainFile();
+        file["model"]["vocab"].update({{"\U00011F04", 8}, {"\U0001FA77", 9}});
+        file["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", "[^\\p{L}]"}}}, {"behavior", "Removed"}};
+        QCOMPARE(encode(*make(file), "a\U00011F04\U0001FA77b"), (Ids{0, 8, 1}));
+        file["pre_tokenizer"]["pattern"]["Regex"] = "\\P{S}";
+        QCOMPARE(encode(*make(file), "a\U00011F04\U0001FA77b"), (Ids{9}));
+    }
+
     void aCostlyPatternEnds()
     {
         json file = plainFile();
