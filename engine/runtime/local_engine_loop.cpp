@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/runtime/local_engine_loop.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <iterator>
+#include <new>
+#include <utility>
+
+namespace engine {
+
+namespace {
+
+constexpr double fileCheckSeconds = 1.0;
+constexpr double mapSeconds = 1.0 / 30;
+
+} // namespace
+
+EngineLoop::EngineLoop(EngineShared &shared, ModelLoader loader)
+    : m_shared(shared)
+    , m_loader(std::move(loader))
+{
+    std::random_device device;
+    std::seed_seq seed{device(), device(), device(), device()};
+    m_seeds.seed(seed);
+}
+
+EngineLoop::~EngineLoop()
+{
+    m_shared.state.clearBlocks(); // it borrows the model's tokenizer
+}
+
+void EngineLoop::run(const std::stop_token &stop)
+{
+    while (!stop.stop_requested()) {
+        takeCommands();
+        handlePending();
+        applyWhenIdle();
+        checkModelFile();
+        const bool worked = step();
+        refreshBlockMap();
+        flushEvents();
+        if (!worked)
+            sleep(stop);
+    }
+}
+
+void EngineLoop::takeCommands()
+{
+    std::vector<Command> commands = m_shared.commands.takeAll();
+    m_pending.insert(m_pending.end(), std::make_move_iterator(commands.begin()),
+                     std::make_move_iterator(commands.end()));
+}
+
+void EngineLoop::handlePending()
+{
+    while (!m_pending.empty()) {
+        Command command = std::move(m_pending.front());
+        m_pending.pop_front();
+        std::visit([this](auto &one) { handle(one); }, command);
+    }
+}
+
+void EngineLoop::sleep(const std::stop_token &stop)
+{
+    using namespace std::chrono;
+    double seconds = 3600; // nothing but a command ends the sleep
+    if (m_model && !m_fileChangeTold)
+        seconds = m_nextFileCheck - now();
+    if (m_mapIsOld && m_model && m_shared.watchBlocks)
+        seconds = std::min(seconds, m_nextMap - now());
+    // A little longer than due, so that the deadline has passed on waking.
+    m_shared.commands.waitUntil(
+        stop,
+        steady_clock::now() + duration_cast<steady_clock::duration>(duration<double>(std::max(seconds, 0.0) + 0.001)));
+}
+
+void EngineLoop::flushEvents()
+{
+    if (m_outgoing.empty())
+        return;
+    publishTotals(); // before anybody hears of an end: totals read then include it
+    m_shared.events.push(std::exchange(m_outgoing, {}));
+}
+
+void EngineLoop::publishTotals()
+{
+    EngineTotals totals;
+    if (m_model) {
+        const ModelInfo &info = m_model->info();
+        totals.steps = m_scheduler->steps();
+        totals.maxRunning = m_scheduler->maxRunning();
+        totals.preemptions = m_scheduler->preemptions();
+        totals.blocksTotal = m_scheduler->blocks().blocks();
+        totals.blocksFree = m_scheduler->blocks().freeBlocks();
+        totals.prefixHitTokens = m_scheduler->prefixHitTokens();
+        totals.kvBytes = info.effective.kv.budgetBytes;
+        totals.weightBytes = info.weightBytes;
+        totals.workspaceBytes = info.workspaceBytes;
+    }
+    m_shared.state.setTotals(totals);
+}
+
+void EngineLoop::refreshBlockMap()
+{
+    if (!m_model || !m_shared.watchBlocks) {
+        m_shared.state.clearBlocks();
+        m_mapIsOld = true;
+        return;
+    }
+    if (!m_mapIsOld || now() < m_nextMap)
+        return;
+    m_shared.state.setBlocks(snapshotBlocks(*m_scheduler), m_model->tokenizer());
+    m_mapIsOld = false;
+    m_nextMap = now() + mapSeconds;
+}
+
+void EngineLoop::checkModelFile()
+{
+    if (!m_model || m_fileChangeTold || now() < m_nextFileCheck)
+        return;
+    m_nextFileCheck = now() + fileCheckSeconds;
+    std::string what = m_model->checkFileUnchanged();
+    if (what.empty())
+        return;
+    m_fileChangeTold = true;
+    send(ModelFileChanged{m_model->info().path, std::move(what)});
+}
+
+void EngineLoop::handle(NudgeCommand & /*command*/)
+{
+    m_shared.events.wakeIfPending();
+}
+
+// Loading.
+
+void EngineLoop::handle(LoadCommand &command)
+{
+    m_loading = true;
+    m_lastProgress = -1;
+    ErrorCode code = ErrorCode::Internal;
+    std::string message;
+    std::unique_ptr<ServedModel> model;
+    try {
+        if (command.stop.stop_requested())
+            throw Error(ErrorCode::Cancelled, command.path + ": loading was cancelled");
+        model = m_loader(
+            command.path, command.config,
+            [this](double fraction, const std::string &stage) { loadProgress(fraction, stage); }, command.stop);
+        install(std::move(model));
+    } catch (const Error &error) {
+        code = error.code();
+        message = error.what();
+    } catch (const std::bad_alloc &) {
+        code = ErrorCode::OutOfMemory;
+        message = command.path + ": not enough memory to load the model";
+    } catch (const std::exception &error) {
+        message = command.path + ": " + error.what();
+    }
+    m_loading = false;
+    if (!message.empty())
+        send(LoadFailed{command.path, code, std::move(message)});
+    flushEvents();
+}
+
+void EngineLoop::loadProgress(double fraction, const std::string &stage)
+{
+    constexpr double progressSeconds = 0.05;
+    if (now() - m_lastProgress >= progressSeconds || fraction >= 1.0) {
+        m_lastProgress = now();
+        send(LoadProgress{fraction, stage});
+        flushEvents();
+    }
+    workWhileLoading();
+}
+
+/// Keeps running requests alive: ends and changes act at once, everything that asks for new work stays in order
+/// behind the load. Steps take at most half of the time.
+void EngineLoop::workWhileLoading()
+{
+    constexpr double loadSeconds = 0.05; // of loading between two steps
+    takeCommands();
+    for (auto it = m_pending.begin(); it != m_pending.end();) {
+        const auto *cancelled = std::get_if<CancelCommand>(&*it);
+        if (cancelled && m_streams.contains(cancelled->id)) {
+            cancel(cancelled->id);
+            it = m_pending.erase(it);
+        } else {
+            ++it;
+        }
+    }
+    if (m_model && now() - m_lastStepEnd >= loadSeconds)
+        (void)step();
+    refreshBlockMap();
+    flushEvents();
+}
+
+void EngineLoop::install(std::unique_ptr<ServedModel> model)
+{
+    const EngineConfig &effective = model->info().effective;
+    auto encoder = std::make_unique<PromptEncoder>(model->tokenizer(), model->chatTemplate(),
+                                                   model->executor().vocabSize(), effective.maxModelLen);
+    auto scheduler = std::make_unique<Scheduler>(
+        Scheduler::Config{effective.limits, effective.policy, effective.maxModelLen, effective.kv});
+    dropModel();
+    m_encoder = std::move(encoder);
+    m_scheduler = std::move(scheduler);
+    m_model = std::move(model);
+    m_pacer = {};
+    m_nextFileCheck = now() + fileCheckSeconds;
+    m_fileChangeTold = false;
+    m_mapIsOld = true;
+    send(ModelLoaded{m_model->info()});
+}
+
+void EngineLoop::handle(UnloadCommand & /*command*/)
+{
+    if (!m_model)
+        return;
+    dropModel();
+    send(ModelUnloaded{});
+}
+
+/// Ends what runs and frees the model; changes that waited for an idle moment were meant for it.
+void EngineLoop::dropModel()
+{
+    if (!m_model)
+        return;
+    std::vector<RequestId> ids;
+    for (const Sequence *sequence : m_scheduler->sequences())
+        ids.push_back(sequence->id);
+    for (const RequestId id : ids)
+        cancel(id);
+    const std::string note = "the model was unloaded before an idle moment came";
+    if (const auto change = std::exchange(m_newPool, std::nullopt))
+        applied(change->revision, note);
+    if (const auto change = std::exchange(m_newThreads, std::nullopt))
+        applied(change->revision, note);
+    m_shared.state.clearBlocks();
+    m_scheduler.reset();
+    m_encoder.reset();
+    m_model.reset();
+}
+
+// Requests.
+
+void EngineLoop::handle(SubmitCommand &command)
+{
+    for (Submission &submission : command.submissions)
+        submit(submission);
+}
+
+void EngineLoop::submit(Submission &submission)
+{
+    if (!m_model) {
+        refuse(submission, ErrorCode::Refused, "no model is loaded, so the request cannot run");
+        return;
+    }
+    try {
+        const Request &request = submission.request;
+        if (const std::string fault = checkSampling(request.sampling); !fault.empty())
+            throw Error(ErrorCode::Refused, fault);
+        Sequence sequence;
+        sequence.id = submission.id;
+        sequence.tokens = m_encoder->encode(request);
+        sequence.promptTokens = sequence.size();
+        sequence.maxTokens = request.sampling.maxTokens;
+        sequence.priority = request.priority;
+        sequence.arrivedAt = submission.arrivedAt;
+        if (const std::string fault = m_scheduler->refuse(sequence.promptTokens, sequence.maxTokens); !fault.empty())
+            throw Error(ErrorCode::Refused, fault);
+        m_streams.emplace(submission.id, RequestStream(m_model->tokenizer(), request.sampling, m_seeds()));
+        send(RequestAccepted{submission.id, sequence.promptTokens});
+        m_scheduler->add(std::move(sequence));
+    } catch (const Error &error) {
+        refuse(submission, error.code(), error.what());
+    } catch (const std::bad_alloc &) {
+        refuse(submission, ErrorCode::OutOfMemory, "not enough memory to take the request");
+    } catch (const std::exception &error) {
+        refuse(submission, ErrorCode::Internal, error.what());
+    }
+}
+
+void EngineLoop::refuse(const Submission &submission, ErrorCode code, const std::string &message)
+{
+    m_streams.erase(submission.id);
+    RequestFinished finished;
+    finished.id = submission.id;
+    finished.reason = FinishReason::Failed;
+    finished.timings.queueMs = finished.timings.e2eMs = (now() - submission.arrivedAt) * 1000.0;
+    finished.code = code;
+    finished.error = message;
+    send(std::move(finished));
+}
+
+void EngineLoop::handle(CancelCommand &command)
+{
+    cancel(command.id);
+}
+
+void EngineLoop::cancel(RequestId id)
+{
+    if (!m_scheduler)
+        return;
+    const auto finished = m_scheduler->finish(id, FinishReason::Cancelled);
+    if (!finished)
+        return; // it has ended already
+    m_mapIsOld = true;
+    if (std::string rest = m_streams.at(id).flush(); !rest.empty())
+        send(TokenEvent{id, std::move(rest), {}, {}, finished->sequence.cachedTokens});
+    sendFinished(*finished);
+}
+
+void EngineLoop::handle(SamplingCommand &command)
+{
+    const auto stream = m_streams.find(command.id);
+    if (stream == m_streams.end() || !checkSampling(command.sampling).empty())
+        return; // a value out of range cannot come from a panel; the request goes on with what it has
+    m_scheduler->setMaxTokens(command.id, command.sampling.maxTokens);
+    stream->second.setSampling(std::move(command.sampling));
+}
+
+// Limits, pool, threads.
+
+/// Runs a change of the model; a failure leaves the old value and becomes the note.
+template<typename Change> std::string EngineLoop::tryChange(const Change &change)
+{
+    if (!m_model)
+        return "no model is loaded; a model is loaded with values of its own";
+    try {
+        return change();
+    } catch (const std::exception &error) {
+        return error.what();
+    }
+}
+
+void EngineLoop::applied(std::uint64_t revision, std::string note)
+{
+    ParametersApplied event;
+    event.revision = revision;
+    if (m_model) {
+        event.step = m_scheduler->steps() + 1;
+        event.effective = m_model->info().effective;
+    }
+    event.note = std::move(note);
+    send(std::move(event));
+}
+
+void EngineLoop::handle(LimitsCommand &command)
+{
+    std::string note = tryChange([&] {
+        const BatchLimits wanted = Scheduler::clampLimits(command.limits);
+        std::string why = m_model->applyLimits(wanted);
+        m_scheduler->setLimits(m_model->info().effective.limits);
+        if (why.empty() && wanted != command.limits)
+            why = "max-num-batched-tokens is at least max-num-seqs, and that at least 1";
+        return why;
+    });
+    applied(command.revision, std::move(note));
+}
+
+void EngineLoop::handle(KvPoolCommand &command)
+{
+    m_newPool = command;
+}
+
+void EngineLoop::handle(ThreadsCommand &command)
+{
+    m_newThreads = command;
+}
+
+void EngineLoop::applyWhenIdle()
+{
+    if (m_scheduler && !m_scheduler->idle())
+        return;
+    if (const auto change = std::exchange(m_newPool, std::nullopt)) {
+        std::string note = tryChange([&] { return m_model->applyKvPool(change->kv); });
+        if (m_model)
+            m_scheduler->setPool(m_model->info().effective.kv); // its content is lost even when the change failed
+        m_mapIsOld = true;
+        applied(change->revision, std::move(note));
+    }
+    if (const auto change = std::exchange(m_newThreads, std::nullopt))
+        applied(change->revision, tryChange([&] { return m_model->applyThreads(change->threads); }));
+}
+
+} // namespace engine

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/runtime/local_engine_shared.h"
+#include "engine/runtime/prompt_encoder.h"
+#include "engine/runtime/request_stream.h"
+#include "engine/runtime/sampler.h"
+#include "engine/runtime/scheduler.h"
+#include "engine/runtime/served_model.h"
+#include "engine/runtime/step_pacer.h"
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <stop_token>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace engine {
+
+/// The engine thread's work: takes commands, loads models, runs steps, sends events. All its state belongs to that
+/// thread. Commands take effect in the order in which they were given; while a model loads, those that ask for
+/// work wait for it, and steps of the old model go on between two tensors.
+class EngineLoop {
+public:
+    EngineLoop(EngineShared &shared, ModelLoader loader);
+    ~EngineLoop();
+
+    /// Works until `stop` is requested. Sleeps when there is nothing to do.
+    void run(const std::stop_token &stop);
+
+private:
+    void takeCommands();
+    void handlePending();
+    void sleep(const std::stop_token &stop);
+
+    void handle(LoadCommand &command);
+    void handle(UnloadCommand &command);
+    void handle(SubmitCommand &command);
+    void handle(CancelCommand &command);
+    void handle(SamplingCommand &command);
+    void handle(LimitsCommand &command);
+    void handle(KvPoolCommand &command);
+    void handle(ThreadsCommand &command);
+    void handle(NudgeCommand &command);
+
+    void loadProgress(double fraction, const std::string &stage);
+    void workWhileLoading();
+    void install(std::unique_ptr<ServedModel> model);
+    void dropModel();
+    void submit(Submission &submission);
+    void refuse(const Submission &submission, ErrorCode code, const std::string &message);
+    void cancel(RequestId id);
+
+    void applyWhenIdle();
+    void applied(std::uint64_t revision, std::string note);
+    template<typename Change> [[nodiscard]] std::string tryChange(const Change &change);
+
+    bool step();
+    [[nodiscard]] std::vector<RowResult> sample(const Batch &batch, const kernels::TensorView &logits);
+    [[nodiscard]] RowResult sampleRow(const BatchRow &row, std::span<const float> logits);
+    void publishStep(const Batch &batch, CommitResult &result, double started);
+    [[nodiscard]] TokenEvent tokenEvent(const CommitResult::Output &output, RequestStream &stream, bool isEnd);
+    void abandon(const Batch &batch, ErrorCode code, const std::string &message);
+    void sendFinished(const FinishedSequence &finished, ErrorCode code = ErrorCode::Internal);
+
+    void publishTotals();
+    void refreshBlockMap();
+    void checkModelFile();
+    void send(Event event) { m_outgoing.push_back(std::move(event)); }
+    void flushEvents();
+    [[nodiscard]] double now() const { return m_shared.clock.now(); }
+
+    EngineShared &m_shared;
+    ModelLoader m_loader;
+    std::deque<Command> m_pending; // taken from the mailbox, not handled yet
+    std::vector<Event> m_outgoing;
+
+    std::unique_ptr<ServedModel> m_model; // null: nothing is loaded; the next two are null with it
+    std::unique_ptr<PromptEncoder> m_encoder;
+    std::unique_ptr<Scheduler> m_scheduler;
+    std::unordered_map<RequestId, RequestStream> m_streams; // of every request in the scheduler
+    std::unordered_map<RequestId, Sampled> m_sampled;       // of the step in hand
+    Sampler m_sampler;
+    StepPacer m_pacer;
+    std::mt19937_64 m_seeds;
+
+    std::optional<KvPoolCommand> m_newPool; // wait for an idle moment
+    std::optional<ThreadsCommand> m_newThreads;
+    bool m_loading = false;
+    double m_lastStepEnd = 0;
+    double m_lastProgress = 0;
+    double m_nextFileCheck = 0;
+    bool m_fileChangeTold = false;
+    double m_nextMap = 0;
+    bool m_mapIsOld = true;
+};
+
+} // namespace engine

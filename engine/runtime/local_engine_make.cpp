@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/runtime/local_engine.h"
+
+#include "engine/runtime/loaded_model.h"
+#include "engine/runtime/profile.h"
+
+#include <cstdio>
+#include <string>
+#include <utility>
+
+namespace engine {
+namespace {
+
+/// A LoadedModel as the serving loop sees it.
+class ServedLoadedModel final : public ServedModel {
+public:
+    ServedLoadedModel(const std::string &path, const EngineConfig &config,
+                      const LoadedModel::ProgressCallback &progress, std::stop_token stop)
+        : m_model(path, config, progress, std::move(stop))
+    {
+    }
+    ServedLoadedModel(const ServedLoadedModel &) = delete;
+    ServedLoadedModel &operator=(const ServedLoadedModel &) = delete;
+
+    /// The report of `--profile` is due when the work is done.
+    ~ServedLoadedModel() override
+    {
+        if (const Profile *profile = m_model.profile())
+            (void)std::fputs(profile->report(m_model.info().layers).c_str(), stderr);
+    }
+
+    [[nodiscard]] const ModelInfo &info() const override { return m_model.info(); }
+    [[nodiscard]] const Tokenizer &tokenizer() const override { return m_model.tokenizer(); }
+    [[nodiscard]] const ChatTemplate *chatTemplate() const override { return m_model.chatTemplate(); }
+    [[nodiscard]] StepExecutor &executor() override { return m_model.runner(); }
+    std::string applyKvPool(const KvPoolConfig &kv) override { return m_model.applyKvPool(kv).note; }
+    std::string applyLimits(const BatchLimits &limits) override { return m_model.applyLimits(limits); }
+    std::string applyThreads(int threads) override
+    {
+        m_model.applyThreads(threads);
+        const int inForce = m_model.info().effective.threads;
+        if (threads == 0 || threads == inForce)
+            return {};
+        return "asked for " + std::to_string(threads) + " threads, in force are " + std::to_string(inForce);
+    }
+    [[nodiscard]] std::string checkFileUnchanged() const override { return m_model.checkFileUnchanged(); }
+
+private:
+    LoadedModel m_model;
+};
+
+} // namespace
+
+std::unique_ptr<Engine> makeEngine()
+{
+    const ModelLoader loader = [](const std::string &path, const EngineConfig &config,
+                                  const LoadedModel::ProgressCallback &progress,
+                                  std::stop_token stop) -> std::unique_ptr<ServedModel> {
+        return std::make_unique<ServedLoadedModel>(path, config, progress, std::move(stop));
+    };
+    return std::make_unique<LocalEngine>(loader, readDevices);
+}
+
+} // namespace engine

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/runtime/local_engine_loop.h"
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <utility>
+
+namespace engine {
+
+std::string PublishedState::blockText(int block) const
+{
+    const std::lock_guard lock(m_mutex);
+    if (!m_blocks.map || block < 0 || block >= static_cast<int>(m_blocks.map->blocks.size()))
+        return {};
+    const int count = m_blocks.map->blocks[static_cast<std::size_t>(block)].tokens;
+    const auto first = m_blocks.tokens.begin() + static_cast<std::ptrdiff_t>(block) * m_blocks.map->blockTokens;
+    try {
+        return m_tokenizer->decode({first, first + count}, false);
+    } catch (const Error &) {
+        return {}; // a network may know more ids than its tokenizer
+    }
+}
+
+/// One step, if there is anything to do. Its failure ends the requests that took part, and no others.
+bool EngineLoop::step()
+{
+    if (!m_scheduler)
+        return false;
+    const double started = now();
+    const Batch batch = m_scheduler->schedule(started, m_pacer.promptTokens());
+    if (batch.empty())
+        return false;
+    m_mapIsOld = true;
+    try {
+        const kernels::TensorView logits = m_model->executor().run(batch);
+        const std::vector<RowResult> results = sample(batch, logits);
+        CommitResult result = m_scheduler->commit(batch, results, now());
+        publishStep(batch, result, started);
+    } catch (const Error &error) {
+        abandon(batch, error.code(), error.what());
+    } catch (const std::bad_alloc &) {
+        abandon(batch, ErrorCode::OutOfMemory,
+                "not enough memory for a step of " + std::to_string(batch.forward.tokenIds.size()) + " tokens");
+    } catch (const std::exception &error) {
+        abandon(batch, ErrorCode::Internal, error.what());
+    }
+    m_lastStepEnd = now();
+    return true;
+}
+
+std::vector<RowResult> EngineLoop::sample(const Batch &batch, const kernels::TensorView &logits)
+{
+    const auto vocab = static_cast<std::size_t>(m_model->executor().vocabSize());
+    CHECK(logits.elements() >= static_cast<std::int64_t>(batch.forward.logitRows.size() * vocab));
+    m_sampled.clear();
+    std::vector<RowResult> results(batch.forward.logitRows.size());
+    for (const BatchRow &row : batch.rows) {
+        if (!row.samples)
+            continue;
+        const auto index = static_cast<std::size_t>(row.logitRow);
+        results[index] = sampleRow(row, {logits.as<float>() + index * vocab, vocab});
+    }
+    return results;
+}
+
+RowResult EngineLoop::sampleRow(const BatchRow &row, std::span<const float> logits)
+{
+    const RequestStream &stream = m_streams.at(row.request);
+    const Sequence *sequence = m_scheduler->find(row.request);
+    Sampled sampled = m_sampler.sample(logits, stream.sampling(), sequence->tokens, stream.seed());
+    RowResult result;
+    result.token = sampled.token;
+    result.error = sampled.error;
+    result.end = result.error.empty() && !stream.sampling().ignoreEos && stream.isEnd(sampled.token);
+    m_sampled[row.request] = std::move(sampled);
+    return result;
+}
+
+void EngineLoop::publishStep(const Batch &batch, CommitResult &result, double started)
+{
+    result.stats.duration = now() - started;
+    m_pacer.measured(static_cast<int>(batch.forward.tokenIds.size()), result.stats.prefillTokens,
+                     result.stats.duration);
+    m_shared.steps.push(std::move(result.stats));
+    for (const CommitResult::Output &output : result.outputs) {
+        RequestStream &stream = m_streams.at(output.id);
+        auto finished =
+            std::ranges::find(result.finished, output.id, [](const FinishedSequence &one) { return one.sequence.id; });
+        const bool ended = finished != result.finished.end();
+        const bool isEnd = ended && finished->reason == FinishReason::Stop;
+        TokenEvent event = tokenEvent(output, stream, isEnd);
+        if (stream.stopped() && ended)
+            finished->reason = FinishReason::Stop; // the stop string counts, though a limit was met by the same token
+        if (ended)
+            event.text += stream.flush();
+        std::optional<FinishedSequence> stopped;
+        if (stream.stopped() && !ended)
+            stopped = m_scheduler->finish(output.id, FinishReason::Stop);
+        send(std::move(event));
+        if (stopped)
+            sendFinished(*stopped);
+    }
+    for (const FinishedSequence &finished : result.finished)
+        sendFinished(finished, ErrorCode::Internal);
+}
+
+TokenEvent EngineLoop::tokenEvent(const CommitResult::Output &output, RequestStream &stream, bool isEnd)
+{
+    TokenEvent event;
+    event.id = output.id;
+    event.text = stream.append(output.token, isEnd);
+    event.ids = {output.token};
+    event.cachedTokens = output.cachedTokens;
+    if (stream.sampling().logprobs < 0)
+        return event;
+    const Tokenizer &tokenizer = m_model->tokenizer();
+    const auto pieceOf = [&tokenizer](int id) {
+        return id < tokenizer.vocabSize() ? tokenizer.piece(id) : std::string();
+    };
+    const Sampled &sampled = m_sampled.at(output.id);
+    SampledToken entry{{sampled.token, pieceOf(sampled.token), sampled.logprob}, {}};
+    for (const auto &[id, logprob] : sampled.top)
+        entry.top.push_back({id, pieceOf(id), logprob});
+    event.logprobs.push_back(std::move(entry));
+    return event;
+}
+
+void EngineLoop::abandon(const Batch &batch, ErrorCode code, const std::string &message)
+{
+    for (const FinishedSequence &finished : m_scheduler->abandon(batch, message))
+        sendFinished(finished, code);
+    // A failure after the commit: those that it ended have left the scheduler without a word.
+    std::vector<RequestId> orphans;
+    for (const auto &[id, stream] : m_streams)
+        if (!m_scheduler->find(id))
+            orphans.push_back(id);
+    for (const RequestId id : orphans) {
+        FinishedSequence orphan;
+        orphan.sequence.id = id;
+        orphan.reason = FinishReason::Failed;
+        orphan.error = message;
+        sendFinished(orphan, code);
+    }
+}
+
+void EngineLoop::sendFinished(const FinishedSequence &finished, ErrorCode code)
+{
+    RequestFinished event;
+    event.id = finished.sequence.id;
+    event.reason = finished.reason;
+    event.usage = usageOf(finished.sequence);
+    event.timings = timingsOf(finished.sequence, now());
+    event.code = code;
+    event.error = finished.error;
+    m_streams.erase(event.id);
+    send(std::move(event));
+}
+
+} // namespace engine
