@@ -7,8 +7,7 @@
 
 #include <algorithm>
 
-namespace engine
-{
+namespace engine {
 
 BlockManager::BlockManager(int blocks, int blockTokens, bool prefixCaching)
     : m_blockTokens(blockTokens)

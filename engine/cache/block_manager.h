@@ -8,8 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace engine
-{
+namespace engine {
 
 /// The blocks of one sequence, in the order of its tokens; only ever appended to, released as a whole.
 /// Filled by BlockManager; everything but `blocks` is its bookkeeping.
@@ -42,8 +41,7 @@ struct BlockView {
 /// Blocks nobody references stay findable until they are reused, least recently used first, tails before heads.
 ///
 /// Thread: the engine thread only. Source: Kwon et al. 2023, arXiv:2309.06180; vLLM's design of prefix caching.
-class BlockManager
-{
+class BlockManager {
 public:
     /// \pre blocks >= 1, blockTokens >= 1
     BlockManager(int blocks, int blockTokens, bool prefixCaching);

@@ -10,13 +10,11 @@
 #include <utility>
 #include <vector>
 
-namespace engine
-{
+namespace engine {
 
 /// A queue between threads of which nothing is lost. The reader takes the whole vector at once, so a burst costs it
 /// one lock. Any thread may call anything.
-template<typename Item> class Mailbox
-{
+template<typename Item> class Mailbox {
 public:
     /// True when the box was empty before.
     bool push(Item item)

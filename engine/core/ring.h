@@ -8,13 +8,11 @@
 #include <utility>
 #include <vector>
 
-namespace engine
-{
+namespace engine {
 
 /// The newest items of a stream, for one reader that comes when it likes: the oldest are overwritten when it does
 /// not. Any thread may call anything.
-template<typename Item> class Ring
-{
+template<typename Item> class Ring {
 public:
     explicit Ring(std::size_t capacity)
         : m_capacity(capacity)

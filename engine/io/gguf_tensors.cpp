@@ -65,9 +65,8 @@ public:
         m_header.dataOffset = alignUp(m_reader.position(), m_header.alignment);
         for (const Placed &placed : m_placed)
             placeOne(placed, fileBytes);
-        std::sort(m_placed.begin(), m_placed.end(), [](const Placed &a, const Placed &b) {
-            return a.offset != b.offset ? a.offset < b.offset : a.index < b.index;
-        });
+        std::stable_sort(m_placed.begin(), m_placed.end(),
+                         [](const Placed &a, const Placed &b) { return a.offset < b.offset; });
         checkOverlaps();
         noteUnusedBytes(fileBytes);
     }

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <string>
-#include <thread>
 
 namespace engine {
 
@@ -78,10 +76,7 @@ void ModelRunner::copyBlock(int from, int to)
 
 void ModelRunner::setThreads(int threads)
 {
-    if (threads < 0)
-        throw kernels::Error(kernels::ErrorCode::InvalidArgument,
-                             "threads is " + std::to_string(threads) + "; wanted at least 1, or 0 for all cores");
-    m_ops->setThreads(threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+    m_ops->setThreads(threads);
 }
 
 std::size_t ModelRunner::workspaceBytes() const

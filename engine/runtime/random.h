@@ -4,13 +4,11 @@
 #include <array>
 #include <cstdint>
 
-namespace engine
-{
+namespace engine {
 
 /// Random numbers without state: the number at (seed, position) is always the same, whoever else draws.
 /// Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3" (Philox4x32-10).
-class CounterRandom
-{
+class CounterRandom {
 public:
     using Block = std::array<std::uint32_t, 4>;
     using Key = std::array<std::uint32_t, 2>;

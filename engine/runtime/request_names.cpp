@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/api/request.h"
 
-namespace engine
-{
+namespace engine {
 
 const char *toString(FinishReason reason)
 {

@@ -9,10 +9,8 @@
 #include <limits>
 #include <numeric>
 
-namespace engine
-{
-namespace
-{
+namespace engine {
+namespace {
 
 /// The order of every list: higher logit first, equal ones by lower id.
 template<typename Value> bool ranksBefore(const std::span<const Value> logits, int a, int b)

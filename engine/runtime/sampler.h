@@ -9,8 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace engine
-{
+namespace engine {
 
 /// One entry of a distribution.
 struct Candidate {
@@ -33,8 +32,7 @@ struct Sampled {
 /// Log-probabilities are those of the raw logits, before penalties and temperature.
 ///
 /// Thread: one caller; the object holds scratch only.
-class Sampler
-{
+class Sampler {
 public:
     /// `logits` [vocab]; `history` prompt and output so far. \pre every history token is in the vocabulary
     [[nodiscard]] Sampled sample(std::span<const float> logits, const SamplingParams &params,

@@ -7,8 +7,7 @@
 #include <limits>
 #include <utility>
 
-namespace engine
-{
+namespace engine {
 
 Scheduler::Scheduler(const Config &config)
     : m_limits(clampLimits(config.limits))

@@ -15,8 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace engine
-{
+namespace engine {
 
 /// What was sampled for one row of a batch that samples.
 struct RowResult {
@@ -54,8 +53,7 @@ struct CommitResult {
 /// by smaller ones a limited number of times.
 ///
 /// Thread: the engine thread only.
-class Scheduler
-{
+class Scheduler {
 public:
     struct Config {
         BatchLimits limits;

@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace engine
-{
+namespace engine {
 
 CommitResult Scheduler::commit(const Batch &batch, std::span<const RowResult> results, double now)
 {

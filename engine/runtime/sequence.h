@@ -7,8 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace engine
-{
+namespace engine {
 
 /// One request on its way through the scheduler. There is no prefill or decode phase: `computed` chases the number
 /// of tokens, which covers chunked prompts, prefix hits and resuming after preemption alike.

@@ -1,41 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/runtime/stop_matcher.h"
 
+#include "engine/text/utf8.h"
+
 #include <utility>
 
-namespace engine
-{
-namespace
-{
-
-/// Whether `text` is well-formed UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF.
-bool isUtf8(std::string_view text)
-{
-    for (std::size_t i = 0; i < text.size();) {
-        const auto byteAt = [&](std::size_t at) {
-            return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U;
-        };
-        const unsigned lead = byteAt(i);
-        const int more = lead < 0x80      ? 0
-            : lead >= 0xC2 && lead < 0xE0 ? 1
-            : (lead & 0xF0U) == 0xE0      ? 2
-            : lead >= 0xF0 && lead < 0xF5 ? 3
-                                          : -1;
-        if (more < 0)
-            return false;
-        for (int k = 1; k <= more; ++k)
-            if ((byteAt(i + static_cast<std::size_t>(k)) & 0xC0U) != 0x80)
-                return false;
-        const unsigned second = byteAt(i + 1);
-        if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) || (lead == 0xF0 && second < 0x90)
-            || (lead == 0xF4 && second > 0x8F))
-            return false;
-        i += static_cast<std::size_t>(more) + 1;
-    }
-    return true;
-}
-
-} // namespace
+namespace engine {
 
 std::string StopMatcher::check(const std::vector<std::string> &stops)
 {
@@ -49,7 +19,7 @@ std::string StopMatcher::check(const std::vector<std::string> &stops)
         if (stops[i].size() > maxBytes)
             return name + " has " + std::to_string(stops[i].size()) + " bytes, at most " + std::to_string(maxBytes)
                 + " are allowed";
-        if (!isUtf8(stops[i]))
+        if (!utf8::isValid(stops[i]))
             return name + " is not valid UTF-8";
     }
     return {};

@@ -6,16 +6,14 @@
 #include <string_view>
 #include <vector>
 
-namespace engine
-{
+namespace engine {
 
 /// Finds stop strings in text that comes in pieces. Text that may be the start of one is held back until it is
 /// proved not to be, so that no part of a stop string is ever shown. Of several, the one that ends first wins, and
 /// of those that end together the longest.
 ///
 /// Time is linear in the text. Thread: one caller. Source: Aho and Corasick 1975, "Efficient string matching".
-class StopMatcher
-{
+class StopMatcher {
 public:
     static constexpr std::size_t maxStrings = 64;
     static constexpr std::size_t maxBytes = 4096; ///< of one string

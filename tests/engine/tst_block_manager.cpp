@@ -10,8 +10,7 @@
 
 using namespace engine;
 
-namespace
-{
+namespace {
 
 std::vector<int> tokensFrom(int first, int count)
 {
@@ -33,8 +32,7 @@ BlockTable computed(BlockManager &manager, const std::vector<int> &tokens)
 
 } // namespace
 
-class TestBlockManager : public QObject
-{
+class TestBlockManager : public QObject {
     Q_OBJECT
 
 private slots:

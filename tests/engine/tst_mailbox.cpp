@@ -10,8 +10,7 @@
 
 using namespace engine;
 
-class TestMailbox : public QObject
-{
+class TestMailbox : public QObject {
     Q_OBJECT
 
 private slots:

@@ -19,8 +19,7 @@
 
 using namespace engine;
 
-namespace
-{
+namespace {
 
 constexpr int goldenVocab = 1000;
 constexpr double tolerance = 1e-9;
@@ -74,8 +73,7 @@ std::vector<float> gaussian(int size, unsigned seed)
 
 } // namespace
 
-class TestSampler : public QObject
-{
+class TestSampler : public QObject {
     Q_OBJECT
 
 private slots:

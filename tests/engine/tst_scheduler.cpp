@@ -14,8 +14,7 @@
 
 using namespace engine;
 
-namespace
-{
+namespace {
 
 constexpr int vocab = 61;
 
@@ -160,8 +159,7 @@ int totalTokens(const Batch &batch)
 
 } // namespace
 
-class TestScheduler : public QObject
-{
+class TestScheduler : public QObject {
     Q_OBJECT
 
 private slots:

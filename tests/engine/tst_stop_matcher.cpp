@@ -8,8 +8,7 @@
 
 using namespace engine;
 
-namespace
-{
+namespace {
 
 struct Streamed {
     std::string text;
@@ -46,8 +45,7 @@ Streamed naive(const std::vector<std::string> &stops, const std::string &text)
 
 } // namespace
 
-class TestStopMatcher : public QObject
-{
+class TestStopMatcher : public QObject {
     Q_OBJECT
 
 private slots:

@@ -6,8 +6,7 @@
 
 #include <algorithm>
 
-namespace
-{
+namespace {
 
 std::uint64_t mix(std::uint64_t x) // splitmix64's finaliser
 {

@@ -12,8 +12,7 @@
 /// A network for tests of the serving loop. Its logits are a function of all tokens of a sequence, which it reads
 /// back through the block table from the slots that earlier steps wrote, as attention does: a wrong slot, block or
 /// position gives wrong tokens, never by luck the right ones.
-class FakeModel final : public engine::StepExecutor
-{
+class FakeModel final : public engine::StepExecutor {
 public:
     explicit FakeModel(int vocab, std::uint64_t seed = 1);
 
