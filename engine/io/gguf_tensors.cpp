@@ -65,8 +65,9 @@ public:
         m_header.dataOffset = alignUp(m_reader.position(), m_header.alignment);
         for (const Placed &placed : m_placed)
             placeOne(placed, fileBytes);
-        std::stable_sort(m_placed.begin(), m_placed.end(),
-                         [](const Placed &a, const Placed &b) { return a.offset < b.offset; });
+        std::sort(m_placed.begin(), m_placed.end(), [](const Placed &a, const Placed &b) {
+            return a.offset != b.offset ? a.offset < b.offset : a.index < b.index;
+        });
         checkOverlaps();
         noteUnusedBytes(fileBytes);
     }

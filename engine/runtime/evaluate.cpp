@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 namespace engine {
 namespace {
@@ -25,6 +26,15 @@ public:
             m_model.applyKvPool(kv);
         }
     }
+
+    /// The report of `--profile` is due when the work is done.
+    ~LoadedEvaluator() override
+    {
+        if (const Profile *profile = m_model.profile())
+            (void)std::fputs(profile->report(m_model.info().layers).c_str(), stderr);
+    }
+    LoadedEvaluator(const LoadedEvaluator &) = delete;
+    LoadedEvaluator &operator=(const LoadedEvaluator &) = delete;
 
     [[nodiscard]] int vocabSize() const override { return m_model.info().vocabSize; }
     [[nodiscard]] bool addsBos() const override { return m_model.tokenizer().addsBos(); }
@@ -115,11 +125,11 @@ void LoadedEvaluator::logits(std::span<const int> ids, bool allPositions,
 
 double logProbability(std::span<const float> logits, int id)
 {
-    const double most = *std::max_element(logits.begin(), logits.end());
+    const float most = *std::max_element(logits.begin(), logits.end());
     double sum = 0;
     for (const float value : logits)
-        sum += std::exp(value - most);
-    return logits[static_cast<std::size_t>(id)] - most - std::log(sum);
+        sum += static_cast<double>(std::exp(value - most));
+    return static_cast<double>(logits[static_cast<std::size_t>(id)]) - static_cast<double>(most) - std::log(sum);
 }
 
 /// Mean and the standard error of exp(mean), by the first-order rule.

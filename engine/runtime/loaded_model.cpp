@@ -237,7 +237,7 @@ KvPoolPlan LoadedModel::planKvPool(const KvPoolConfig &kv, const BatchLimits &li
         blocks = KvCache::blocksThatFit(shape, kv.budgetBytes);
     else if (blocks <= 0)
         blocks = std::min<std::int64_t>(perSequence * limits.maxNumSeqs,
-                                        free > 0 ? KvCache::blocksThatFit(shape, free / 4) : perSequence);
+                                        free > 0 ? std::max(1, KvCache::blocksThatFit(shape, free / 4)) : perSequence);
     const auto most = static_cast<std::size_t>(KvCache::blocksThatFit(shape, SIZE_MAX));
     const std::size_t wanted = shape.bytesPerBlock() * static_cast<std::size_t>(std::max<std::int64_t>(blocks, 1));
     const auto usable = static_cast<std::size_t>(static_cast<double>(free) * (1.0 - m_info.effective.memoryReserve));

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <string>
+#include <thread>
 
 namespace engine {
 
@@ -76,7 +78,10 @@ void ModelRunner::copyBlock(int from, int to)
 
 void ModelRunner::setThreads(int threads)
 {
-    m_ops->setThreads(threads);
+    if (threads < 0)
+        throw kernels::Error(kernels::ErrorCode::InvalidArgument,
+                             "threads is " + std::to_string(threads) + "; wanted at least 1, or 0 for all cores");
+    m_ops->setThreads(threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
 }
 
 std::size_t ModelRunner::workspaceBytes() const

@@ -46,14 +46,23 @@ std::string spell(std::string_view bytes)
 
 std::string unspell(std::string_view spelling)
 {
-    std::string out;
+    // The characters of the table are all below U+0144: one byte, or two of which the first is C2 to C5.
+    std::string out(spelling.size(), '\0');
+    std::size_t made = 0;
     for (std::size_t position = 0; position < spelling.size();) {
-        const utf8::Character character = utf8::decode(spelling, position);
-        if (!character.valid || character.code >= tables.bytes.size() || tables.bytes[character.code] < 0)
+        char32_t code = static_cast<std::uint8_t>(spelling[position++]);
+        if (code >= 0x80) {
+            const bool known = code >= 0xC2 && code <= 0xC5 && position < spelling.size();
+            const std::uint8_t second = known ? static_cast<std::uint8_t>(spelling[position++]) : 0;
+            if ((second & 0xC0U) != 0x80)
+                return std::string(spelling);
+            code = (code & 0x1FU) << 6U | (second & 0x3FU);
+        }
+        if (code >= tables.bytes.size() || tables.bytes[code] < 0)
             return std::string(spelling);
-        out.push_back(static_cast<char>(tables.bytes[character.code]));
-        position += static_cast<std::size_t>(character.bytes);
+        out[made++] = static_cast<char>(tables.bytes[code]);
     }
+    out.resize(made);
     return out;
 }
 
@@ -99,7 +108,14 @@ Bpe::Bpe(const TokenTable &tokens, const std::vector<BpeMerge> &merges, const Bp
     : m_tokens(tokens)
     , m_options(options)
     , m_rules(std::bit_ceil(merges.size() * 2 + 2))
+    , m_whole(static_cast<std::size_t>(tokens.size()))
 {
+    for (int id = 0; id < tokens.size(); ++id) {
+        m_longest = std::max(m_longest, tokens.spelling(id).size());
+        m_whole[static_cast<std::size_t>(id)] = options.ignoreMerges ? Whole::Yes : Whole::Unknown;
+    }
+    for (const int id : options.outsideModel)
+        m_whole[static_cast<std::size_t>(id)] = Whole::No;
     for (std::size_t byte = 0; byte < m_byteIds.size(); ++byte) {
         const char c = static_cast<char>(byte);
         m_byteIds[byte] = tokens.find(byte_level::spell({&c, 1}));
@@ -136,70 +152,101 @@ void Bpe::encode(std::string_view text, std::span<const std::uint32_t> begins, s
 
 void Bpe::encodeWord(std::string_view word, std::vector<int> &ids) const
 {
-    if (m_options.ignoreMerges) {
-        const int whole = m_tokens.find(m_options.byteLevel ? byte_level::spell(word) : std::string(word));
-        if (whole >= 0) {
-            ids.push_back(whole);
-            return;
-        }
+    const int whole = findWhole(word);
+    const Whole state =
+        whole < 0 ? Whole::No : m_whole[static_cast<std::size_t>(whole)].load(std::memory_order_relaxed);
+    if (state == Whole::Yes) {
+        ids.push_back(whole);
+        return;
     }
     // The symbols are made and merged where the ids will stand.
     const std::size_t first = ids.size();
-    std::vector<int> made;
-    std::vector<int> &out = m_options.fuseUnknown ? made : ids;
-    symbols(word, out);
-    if (&out == &made)
-        ids.insert(ids.end(), made.begin(), made.end());
-    constexpr std::size_t shortWord = 24;
+    symbols(word, ids);
     const std::span<int> all = std::span(ids).subspan(first);
     ids.resize(first + (all.size() <= shortWord ? mergeShort(all) : mergeLong(all)));
+    if (state == Whole::Unknown) {
+        const bool itself = ids.size() == first + 1 && ids.back() == whole;
+        m_whole[static_cast<std::size_t>(whole)].store(itself ? Whole::Yes : Whole::No, std::memory_order_relaxed);
+    }
+}
+
+int Bpe::findWhole(std::string_view word) const
+{
+    if (!m_options.byteLevel)
+        return m_tokens.find(word);
+    if (word.size() > m_longest)
+        return -1;
+    std::array<char, 256> buffer;
+    if (word.size() * 2 > buffer.size())
+        return m_tokens.find(byte_level::spell(word));
+    std::size_t bytes = 0;
+    for (const char c : word) {
+        const char32_t character = byte_level::tables.characters[static_cast<std::uint8_t>(c)];
+        if (character < 0x80) {
+            buffer[bytes++] = static_cast<char>(character);
+        } else {
+            buffer[bytes++] = static_cast<char>(0xC0U | character >> 6U);
+            buffer[bytes++] = static_cast<char>(0x80U | (character & 0x3FU));
+        }
+    }
+    return m_tokens.find({buffer.data(), bytes});
 }
 
 void Bpe::symbols(std::string_view word, std::vector<int> &out) const
 {
+    const std::size_t first = out.size();
     if (m_options.byteLevel) {
         for (const char byte : word)
-            addSymbol(m_byteIds[static_cast<std::uint8_t>(byte)], out);
+            addSymbol(m_byteIds[static_cast<std::uint8_t>(byte)], first, out);
         return;
     }
     for (std::size_t position = 0; position < word.size();) {
         const auto bytes = static_cast<std::size_t>(utf8::decode(word, position).bytes);
-        addSymbol(m_tokens.find(word.substr(position, bytes)), out);
+        addSymbol(m_tokens.find(word.substr(position, bytes)), first, out);
         position += bytes;
     }
 }
 
-void Bpe::addSymbol(int id, std::vector<int> &out) const
+void Bpe::addSymbol(int id, std::size_t first, std::vector<int> &out) const
 {
-    if (id < 0)
+    if (id < 0) {
         id = m_options.unknown;
-    if (id < 0 || (m_options.fuseUnknown && id == m_options.unknown && !out.empty() && out.back() == id))
-        return;
+        if (id < 0 || (m_options.fuseUnknown && out.size() > first && out.back() == id))
+            return;
+    }
     out.push_back(id);
 }
 
 /// Looks for the best pair again after each merge; quickest for words of a few symbols.
 std::size_t Bpe::mergeShort(std::span<int> symbols) const
 {
-    std::array<std::uint32_t, 24> ranks;
+    std::array<std::uint32_t, shortWord> ranks;
+    std::array<std::int32_t, shortWord> results;
+    const auto look = [&](std::size_t at) {
+        const Rule &found = rule(symbols[at], symbols[at + 1]);
+        ranks[at] = found.rank;
+        results[at] = found.result;
+    };
     std::size_t count = symbols.size();
     for (std::size_t i = 0; i + 1 < count; ++i)
-        ranks[i] = rule(symbols[i], symbols[i + 1]).rank;
+        look(i);
     while (count > 1) {
-        const auto best = std::min_element(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(count) - 1);
-        if (*best == noRank)
+        std::size_t best = 0;
+        for (std::size_t i = 1; i + 1 < count; ++i)
+            best = ranks[i] < ranks[best] ? i : best;
+        if (ranks[best] == noRank)
             break;
-        const auto at = static_cast<std::size_t>(best - ranks.begin());
-        symbols[at] = rule(symbols[at], symbols[at + 1]).result;
-        std::copy(symbols.begin() + static_cast<std::ptrdiff_t>(at) + 2,
-                  symbols.begin() + static_cast<std::ptrdiff_t>(count),
-                  symbols.begin() + static_cast<std::ptrdiff_t>(at) + 1);
-        std::copy(best + 1, ranks.begin() + static_cast<std::ptrdiff_t>(count) - 1, best);
+        symbols[best] = results[best];
+        for (std::size_t i = best + 1; i + 1 < count; ++i) {
+            symbols[i] = symbols[i + 1];
+            ranks[i - 1] = ranks[i];
+            results[i - 1] = results[i];
+        }
         --count;
-        if (at + 1 < count)
-            ranks[at] = rule(symbols[at], symbols[at + 1]).rank;
-        if (at > 0)
-            ranks[at - 1] = rule(symbols[at - 1], symbols[at]).rank;
+        if (best + 1 < count)
+            look(best);
+        if (best > 0)
+            look(best - 1);
     }
     return count;
 }

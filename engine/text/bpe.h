@@ -4,6 +4,7 @@
 #include "engine/text/bpe_tokens.h"
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -28,10 +29,11 @@ struct BpeMerge {
 };
 
 struct BpeOptions {
-    bool byteLevel = true;     ///< words are bytes; false: words are characters of the vocabulary
-    bool ignoreMerges = false; ///< a word that is itself in the vocabulary becomes that token
-    int unknown = -1;          ///< stands for what the vocabulary lacks; -1: such symbols are left out
-    bool fuseUnknown = false;  ///< neighbouring unknowns become one
+    bool byteLevel = true;         ///< words are bytes; false: words are characters of the vocabulary
+    bool ignoreMerges = false;     ///< a word that is itself in the vocabulary becomes that token
+    int unknown = -1;              ///< stands for what the vocabulary lacks; -1: such symbols are left out
+    bool fuseUnknown = false;      ///< neighbouring unknowns become one
+    std::vector<int> outsideModel; ///< ids in the table that are no words of the model: added tokens
 };
 
 /// Byte pair encoding of words. Immutable; any thread. Time n log n in the length of one word.
@@ -48,6 +50,8 @@ public:
 
 private:
     static constexpr std::uint32_t noRank = 0xFFFFFFFF;
+    static constexpr std::size_t shortWord = 24; ///< symbols
+    enum class Whole : std::uint8_t { Unknown, No, Yes };
     struct Rule {
         std::uint64_t pair = ~0ULL;
         std::uint32_t rank = noRank;
@@ -56,7 +60,8 @@ private:
 
     void encodeWord(std::string_view word, std::vector<int> &ids) const;
     void symbols(std::string_view word, std::vector<int> &out) const;
-    void addSymbol(int id, std::vector<int> &out) const;
+    void addSymbol(int id, std::size_t first, std::vector<int> &out) const;
+    [[nodiscard]] int findWhole(std::string_view word) const;
     [[nodiscard]] std::size_t mergeShort(std::span<int> symbols) const;
     [[nodiscard]] std::size_t mergeLong(std::span<int> symbols) const;
     [[nodiscard]] const Rule &rule(int left, int right) const;
@@ -66,6 +71,9 @@ private:
     BpeOptions m_options;
     std::array<int, 256> m_byteIds{};
     std::vector<Rule> m_rules; ///< open addressing by pair
+    std::size_t m_longest = 0; ///< bytes of the longest spelling
+    /// Whether the word that a token spells becomes that token; found out when the word is first met, by any thread.
+    mutable std::vector<std::atomic<Whole>> m_whole;
 };
 
 } // namespace engine

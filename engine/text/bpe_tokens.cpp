@@ -8,6 +8,19 @@
 #include <bit>
 
 namespace engine {
+namespace {
+
+std::uint64_t hashOf(std::string_view text)
+{
+    return XXH3_64bits(text.data(), text.size());
+}
+
+std::uint32_t tagOf(std::uint64_t hash)
+{
+    return static_cast<std::uint32_t>(hash >> 32U);
+}
+
+} // namespace
 
 void TokenTable::reserve(std::size_t tokens, std::size_t bytes)
 {
@@ -33,47 +46,37 @@ int TokenTable::index(int id)
 {
     if ((m_indexed + 1) * 2 > m_slots.size())
         grow(std::bit_ceil(m_slots.size() * 2 + 16));
-    std::int32_t &slot = m_slots[slotOf(spelling(id))];
-    const int loser = slot;
+    const std::uint64_t hash = hashOf(spelling(id));
+    Slot &slot = m_slots[slotOf(spelling(id), hash)];
+    const int loser = slot.id;
     m_indexed += loser < 0 ? 1 : 0;
-    slot = id;
+    slot = {id, tagOf(hash)};
     return loser;
-}
-
-bool TokenTable::has(int id) const
-{
-    return id >= 0 && id < size() && m_spans[static_cast<std::size_t>(id)].bytes != absent;
-}
-
-std::string_view TokenTable::spelling(int id) const
-{
-    if (!has(id))
-        return {};
-    const Span &span = m_spans[static_cast<std::size_t>(id)];
-    return std::string_view(m_bytes).substr(span.begin, span.bytes);
 }
 
 int TokenTable::find(std::string_view spelling) const
 {
-    return m_slots.empty() ? -1 : m_slots[slotOf(spelling)];
+    return m_slots.empty() ? -1 : m_slots[slotOf(spelling, hashOf(spelling))].id;
 }
 
-std::size_t TokenTable::slotOf(std::string_view wanted) const
+std::size_t TokenTable::slotOf(std::string_view wanted, std::uint64_t hash) const
 {
     const std::size_t mask = m_slots.size() - 1;
-    std::size_t slot = XXH3_64bits(wanted.data(), wanted.size()) & mask;
-    while (m_slots[slot] >= 0 && spelling(m_slots[slot]) != wanted)
-        slot = (slot + 1) & mask;
-    return slot;
+    std::size_t at = hash & mask;
+    while (m_slots[at].id >= 0 && (m_slots[at].tag != tagOf(hash) || spelling(m_slots[at].id) != wanted))
+        at = (at + 1) & mask;
+    return at;
 }
 
 void TokenTable::grow(std::size_t slots)
 {
-    std::vector<std::int32_t> old(slots, -1);
+    std::vector<Slot> old(slots);
     old.swap(m_slots);
-    for (const std::int32_t id : old) {
-        if (id >= 0)
-            m_slots[slotOf(spelling(id))] = id;
+    for (const Slot &slot : old) {
+        if (slot.id >= 0) {
+            const std::uint64_t hash = hashOf(spelling(slot.id));
+            m_slots[slotOf(spelling(slot.id), hash)] = slot;
+        }
     }
 }
 

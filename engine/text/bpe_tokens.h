@@ -20,8 +20,17 @@ public:
     int index(int id);
 
     [[nodiscard]] int size() const { return static_cast<int>(m_spans.size()); } ///< highest id + 1
-    [[nodiscard]] bool has(int id) const;
-    [[nodiscard]] std::string_view spelling(int id) const;
+    [[nodiscard]] bool has(int id) const
+    {
+        return id >= 0 && id < size() && m_spans[static_cast<std::size_t>(id)].bytes != absent;
+    }
+    [[nodiscard]] std::string_view spelling(int id) const ///< empty when there is none
+    {
+        if (!has(id))
+            return {};
+        const Span &span = m_spans[static_cast<std::size_t>(id)];
+        return {m_bytes.data() + span.begin, span.bytes};
+    }
     [[nodiscard]] int find(std::string_view spelling) const; ///< -1 when absent
 
 private:
@@ -31,12 +40,17 @@ private:
     };
     static constexpr std::uint32_t absent = 0xFFFFFFFF;
 
-    [[nodiscard]] std::size_t slotOf(std::string_view spelling) const;
+    struct Slot {
+        std::int32_t id = -1;  ///< -1 = free
+        std::uint32_t tag = 0; ///< high half of the spelling's hash
+    };
+
+    [[nodiscard]] std::size_t slotOf(std::string_view spelling, std::uint64_t hash) const;
     void grow(std::size_t slots);
 
     std::string m_bytes;
     std::vector<Span> m_spans;
-    std::vector<std::int32_t> m_slots; ///< open addressing, a power of two, -1 = free
+    std::vector<Slot> m_slots; ///< open addressing, a power of two
     std::size_t m_indexed = 0;
 };
 

@@ -119,6 +119,7 @@ void PreTokenizer::addPrefixSpace()
 
 Words PreTokenizer::split(std::string_view text, RegexScratch &scratch) const
 {
+    scratch.prepare(text);
     Words words{text, {}, {}, {}};
     if (!text.empty()) {
         words.begins.push_back(0);

@@ -2,6 +2,7 @@
 #include "engine/text/pretokenizer_regex.h"
 
 #include "engine/api/error.h"
+#include "engine/text/unicode_newer.h"
 #include "engine/text/utf8.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -13,6 +14,7 @@ namespace engine {
 namespace {
 
 constexpr std::size_t longestPattern = 16384; // bytes; the longest pattern in use has 2 KB
+constexpr std::size_t longestTranslated = 1U << 20U;
 constexpr std::uint32_t deepestNesting = 100; // of parentheses
 constexpr std::uint32_t matchSteps = 1'000'000;
 constexpr std::uint32_t heapKiB = 32 * 1024;
@@ -35,37 +37,61 @@ struct ClassRule {
 // PCRE2 10.42 takes U+180E for \s and leaves marks and connectors out of \w.
 constexpr std::array<ClassRule, 2> classRules{{{'s', R"(\p{Z}\t-\r\x{85})"}, {'w', R"(\p{L}\p{M}\p{Nd}\p{Pc})"}}};
 
-/// The class for the escape \letter, or empty when PCRE2 means the same by it.
-std::string classFor(char letter, bool inClass)
+/// Members of a class with the characters added that a newer Unicode has.
+std::string extended(std::string_view members)
 {
-    for (const ClassRule &rule : classRules) {
-        if (letter == rule.letter)
-            return inClass ? std::string(rule.members) : "[" + std::string(rule.members) + "]";
-        if (letter == rule.letter - 'a' + 'A' && !inClass)
-            return "[^" + std::string(rule.members) + "]";
+    std::string out(members);
+    for (std::size_t at = out.find("\\p{"); at != std::string::npos; at = out.find("\\p{", at + 1)) {
+        const std::size_t end = out.find('}', at);
+        if (end == std::string::npos)
+            break;
+        out.insert(end + 1, unicode_newer::ranges(std::string_view(out).substr(at + 3, end - at - 3)));
     }
-    return {};
+    return out;
 }
 
-std::string translated(std::string_view pattern)
+/// What stands between [ and ] for the escape that begins at `at`, or empty when PCRE2 means the same by it.
+std::string membersFor(std::string_view escape, bool newer)
+{
+    for (const ClassRule &rule : classRules) {
+        if ((escape[1] | 0x20) == rule.letter)
+            return newer ? extended(rule.members) : std::string(rule.members);
+    }
+    if (!newer || escape.size() < 3 || (escape[1] | 0x20) != 'p')
+        return {};
+    std::string plain(escape);
+    plain[1] = 'p';
+    const std::string all = extended(plain);
+    return all.size() > plain.size() ? all : std::string();
+}
+
+/// The escape at the front of `rest`: two characters, or \p{...} whole.
+std::string_view escapeAt(std::string_view rest)
+{
+    const std::size_t end = rest.size() > 2 && (rest[1] | 0x20) == 'p' && rest[2] == '{' ? rest.find('}') : 1;
+    return rest.substr(0, end == std::string_view::npos ? 2 : end + 1);
+}
+
+std::string translated(std::string_view pattern, bool newer)
 {
     std::string out;
     bool inClass = false;
-    for (std::size_t i = 0; i < pattern.size(); ++i) {
+    for (std::size_t i = 0; i < pattern.size();) {
         const char c = pattern[i];
-        if (c == '\\' && i + 1 < pattern.size()) {
-            const char letter = pattern[++i];
-            if (const std::string replaced = classFor(letter, inClass); !replaced.empty())
-                out += replaced;
-            else
-                out.append({c, letter});
+        if (c != '\\' || i + 1 == pattern.size()) {
+            inClass = c == '[' || (inClass && c != ']');
+            out.push_back(c);
+            ++i;
             continue;
         }
-        if (c == '[')
-            inClass = true;
-        else if (c == ']')
-            inClass = false;
-        out.push_back(c);
+        const std::string_view escape = escapeAt(pattern.substr(i));
+        const bool negative = escape[1] >= 'A' && escape[1] <= 'Z';
+        const std::string members = membersFor(escape, newer);
+        if (members.empty() || (inClass && negative))
+            out += escape;
+        else
+            out += inClass ? members : (negative ? "[^" : "[") + members + "]";
+        i += escape.size();
     }
     return out;
 }
@@ -77,13 +103,13 @@ std::string errorText(int code)
     return reinterpret_cast<const char *>(text.data());
 }
 
-Owned<pcre2_code> compile(std::string_view pattern, bool literal)
+Owned<pcre2_code> compile(std::string_view pattern, bool literal, bool newer)
 {
     const Owned<pcre2_compile_context> context(pcre2_compile_context_create(nullptr));
     pcre2_set_parens_nest_limit(context.get(), deepestNesting);
-    pcre2_set_max_pattern_length(context.get(), longestPattern);
+    pcre2_set_max_pattern_length(context.get(), longestTranslated);
     pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
-    const std::string text = literal ? std::string(pattern) : translated(pattern);
+    const std::string text = literal ? std::string(pattern) : translated(pattern, newer);
     const std::uint32_t options = PCRE2_UTF | (literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE);
     int fault = 0;
     PCRE2_SIZE offset = 0;
@@ -101,6 +127,7 @@ Owned<pcre2_code> compile(std::string_view pattern, bool literal)
 struct RegexScratch::State {
     Owned<pcre2_match_data> data{pcre2_match_data_create(1, nullptr)};
     Owned<pcre2_match_context> limits{pcre2_match_context_create(nullptr)};
+    bool newer = false;
     Owned<pcre2_jit_stack> stack; ///< made when the machine stack's 32 KiB did not do
 };
 
@@ -115,10 +142,29 @@ RegexScratch::RegexScratch()
 
 RegexScratch::~RegexScratch() = default;
 
+void RegexScratch::prepare(std::string_view text)
+{
+    m_state->newer = unicode_newer::occursIn(text);
+}
+
 struct Regex::Code {
-    Owned<pcre2_code> code;
-    bool jit = false;
+    struct Program {
+        Owned<pcre2_code> code;
+        bool jit = false;
+    };
+    Program usual;
+    Program newer; ///< for texts with characters that PCRE2 may not know; slower, and without code where equal
 };
+
+namespace {
+
+/// Adds machine code where that can be made.
+bool compileJit(const Owned<pcre2_code> &code)
+{
+    return pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE) == 0;
+}
+
+} // namespace
 
 Regex::Regex(std::string_view pattern, bool literal)
     : m_code(std::make_unique<Code>())
@@ -127,8 +173,12 @@ Regex::Regex(std::string_view pattern, bool literal)
         throw Error(ErrorCode::Refused,
                     "pre-tokenizer: a pattern of " + std::to_string(pattern.size()) + " bytes is too long, at most "
                         + std::to_string(longestPattern) + " are read: " + utf8::quoted(pattern));
-    m_code->code = compile(pattern, literal);
-    m_code->jit = pcre2_jit_compile(m_code->code.get(), PCRE2_JIT_COMPLETE) == 0;
+    m_code->usual.code = compile(pattern, literal, false);
+    m_code->usual.jit = compileJit(m_code->usual.code);
+    if (literal || translated(pattern, true) == translated(pattern, false))
+        return;
+    m_code->newer.code = compile(pattern, literal, true);
+    m_code->newer.jit = compileJit(m_code->newer.code);
 }
 
 Regex::~Regex() = default;
@@ -139,11 +189,11 @@ std::optional<Regex::Match> Regex::find(std::string_view text, std::size_t from,
 {
     RegexScratch::State &state = *scratch.m_state;
     const auto *subject = reinterpret_cast<PCRE2_SPTR>(text.data());
+    const Code::Program &program = state.newer && m_code->newer.code ? m_code->newer : m_code->usual;
     const auto run = [&] {
-        return m_code->jit
-            ? pcre2_jit_match(m_code->code.get(), subject, text.size(), from, 0, state.data.get(), state.limits.get())
-            : pcre2_match(m_code->code.get(), subject, text.size(), from, PCRE2_NO_UTF_CHECK, state.data.get(),
-                          state.limits.get());
+        const auto match = program.jit ? pcre2_jit_match : pcre2_match;
+        return match(program.code.get(), subject, text.size(), from, program.jit ? 0 : PCRE2_NO_UTF_CHECK,
+                     state.data.get(), state.limits.get());
     };
     int result = run();
     if (result == PCRE2_ERROR_JIT_STACKLIMIT && !state.stack) {

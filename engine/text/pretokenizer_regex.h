@@ -18,6 +18,9 @@ public:
     RegexScratch(const RegexScratch &) = delete;
     RegexScratch &operator=(const RegexScratch &) = delete;
 
+    /// To be called with every text before its parts are searched.
+    void prepare(std::string_view text);
+
 private:
     friend class Regex;
     struct State;
@@ -26,7 +29,7 @@ private:
 
 /// One pattern of a pre-tokenizer, compiled by PCRE2 for UTF-8 with Unicode properties. Immutable; any thread.
 /// Classes follow Oniguruma, which tokenizer files are written for: \s is White_Space, \w letters, marks, decimal
-/// digits and connectors, ^ and $ match at line ends.
+/// digits and connectors, ^ and $ match at line ends. Properties are those of Unicode 16, whatever PCRE2 knows.
 class Regex {
 public:
     struct Match {

@@ -146,6 +146,10 @@ std::vector<TextPart> AddedTokens::split(std::string_view text, bool parseSpecia
     std::vector<TextPart> parts;
     std::size_t done = 0;
     for (std::size_t position = 0; position < text.size() && !m_tokens.empty();) {
+        if (m_roots[static_cast<std::uint8_t>(text[position])] < 0) {
+            ++position;
+            continue;
+        }
         const Found found = longestAt(text, position);
         if (found.token < 0) {
             ++position;

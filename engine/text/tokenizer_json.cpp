@@ -145,7 +145,7 @@ AddedToken readAdded(const Json &entry, std::size_t index, std::int64_t limit)
 
 /// A token whose text is in the model's vocabulary has that id, whatever the entry says; an entry with empty text
 /// is ignored.
-std::vector<AddedToken> readAddedTokens(const Json &root, TokenTable &tokens)
+std::vector<AddedToken> readAddedTokens(const Json &root, TokenTable &tokens, std::vector<int> &outsideModel)
 {
     const Json *list = member(root, "added_tokens");
     if (list == nullptr)
@@ -166,6 +166,7 @@ std::vector<AddedToken> readAddedTokens(const Json &root, TokenTable &tokens)
         } else {
             tokens.set(token.id, token.content);
             tokens.index(token.id);
+            outsideModel.push_back(token.id);
         }
         added.push_back(std::move(token));
     }
@@ -210,7 +211,7 @@ std::unique_ptr<Tokenizer> makeTokenizer(std::string_view tokenizerJson, std::st
     parts.model.fuseUnknown = flag(model, "fuse_unk");
     if (const std::string unknown = text(model, "unk_token"); !unknown.empty())
         parts.model.unknown = parts.tokens.find(unknown);
-    parts.added = readAddedTokens(file.rest, parts.tokens);
+    parts.added = readAddedTokens(file.rest, parts.tokens, parts.model.outsideModel);
     tokenizer_steps::read(file.rest, parts);
     setEnds(parts, config);
     return makeBpeTokenizer(std::move(parts));

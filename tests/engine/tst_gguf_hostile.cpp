@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <random>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool sanitized = true;
@@ -130,6 +131,8 @@ private slots:
     void everyCaseIsCovered();
     void sweeps_data();
     void sweeps();
+    void randomDamage_data();
+    void randomDamage();
 
 private:
     void sweepTruncate(const QByteArray &base, int step);
@@ -302,6 +305,55 @@ void TstGgufHostile::sweepEdges(const QByteArray &base, int step)
     }
     qInfo("%d values, %d refused", count, refused);
     QVERIFY(refused > 0 && refused < count);
+}
+
+void TstGgufHostile::randomDamage_data()
+{
+    QTest::addColumn<QByteArray>("base");
+    for (const hostile::Case &input : m_cases->group("gguf")) {
+        if (input.outcome == "accept" && input.json.value("bytes").toInt() < 100000)
+            QTest::addRow("%s", qPrintable(input.name)) << shared_data::read(input.path);
+    }
+}
+
+/// Several faults at once: bytes overwritten, runs copied elsewhere, cut out or doubled; the seed is fixed.
+void TstGgufHostile::randomDamage()
+{
+    QFETCH(QByteArray, base);
+    QVERIFY(!base.isEmpty());
+    std::mt19937 random(20240517);
+    const auto below = [&random](qsizetype limit) {
+        return static_cast<qsizetype>(random() % static_cast<std::uint64_t>(limit));
+    };
+    const auto header = std::min<qsizetype>(base.size(), 9000); // the faults that matter are in front of the data
+    const int rounds = shared_data::fullTier() ? 100000 : 2000;
+    int refused = 0;
+    for (int round = 0; round < rounds; ++round) {
+        QByteArray bytes = base;
+        for (qsizetype fault = below(3); fault >= 0; --fault) {
+            const qsizetype at = below(std::min(header, bytes.size()));
+            const QByteArray run = bytes.mid(at, 1 + below(24));
+            switch (below(4)) {
+            case 0:
+                bytes[at] = static_cast<char>(random());
+                break;
+            case 1:
+                bytes.replace(below(std::min(header, bytes.size())), run.size(), run);
+                break;
+            case 2:
+                bytes.remove(at, run.size());
+                break;
+            default:
+                bytes.insert(at, run);
+                break;
+            }
+            if (bytes.isEmpty())
+                break;
+        }
+        refused += readInMemory(bytes).isEmpty() ? 0 : 1;
+    }
+    qInfo("%d files, %d refused", rounds, refused);
+    QVERIFY(refused > 0 && refused < rounds);
 }
 
 QTEST_GUILESS_MAIN(TstGgufHostile)

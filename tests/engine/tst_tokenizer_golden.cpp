@@ -25,10 +25,10 @@ std::vector<json> readLines(const QString &file)
     return lines;
 }
 
-std::map<std::string, std::string> readCorpus()
+std::map<std::string, std::string> readCorpus(const QString &file)
 {
     std::map<std::string, std::string> texts;
-    for (const json &line : readLines(shared_data::path(QStringLiteral("goldens/tokenizer/corpus.jsonl")))) {
+    for (const json &line : readLines(file)) {
         const QByteArray hex = QByteArray::fromStdString(line.at("utf8").get<std::string>());
         texts[line.at("id").get<std::string>()] = QByteArray::fromHex(hex).toStdString();
     }
@@ -70,10 +70,9 @@ class TestTokenizerGolden : public QObject {
 private slots:
     void initTestCase()
     {
-        if (shared_data::path(QStringLiteral("goldens/tokenizer/corpus.jsonl")).isEmpty())
-            QSKIP("goldens/tokenizer/corpus.jsonl is absent");
-        m_corpus = readCorpus();
-        QVERIFY(m_corpus.size() > 100);
+        const QString file = shared_data::path(QStringLiteral("goldens/tokenizer/corpus.jsonl"));
+        if (!file.isEmpty())
+            m_corpus = readCorpus(file);
     }
 
     void tokenizerJson_data()
@@ -91,22 +90,29 @@ private slots:
         const QString name = QString::fromLatin1(QTest::currentDataTag());
         const QString folder = shared_data::path(QStringLiteral("tokenizers/") + name);
         const QString golden = shared_data::path(QStringLiteral("goldens/tokenizer/%1.jsonl.xz").arg(name));
-        if (folder.isEmpty() || golden.isEmpty())
+        if (folder.isEmpty() || golden.isEmpty() || m_corpus.empty())
             QSKIP("tokenizers/ or goldens/tokenizer/ is absent");
         if (!supported) {
             refused(folder);
             return;
         }
-        const auto model = engine::openTextModel(folder.toStdString());
-        const std::vector<json> lines = readLines(golden);
-        QCOMPARE(lines.size(), m_corpus.size());
-        QStringList wrong;
-        for (const json &line : lines) {
-            const auto id = line.at("id").get<std::string>();
-            if (const QString what = difference(*model, m_corpus.at(id), line); !what.isEmpty())
-                wrong.append(QString::fromStdString(id) + QLatin1Char(':') + what);
-        }
-        QVERIFY2(wrong.isEmpty(), qPrintable(wrong.join(QLatin1Char(' '))));
+        compare(folder, golden, m_corpus);
+    }
+
+    /// The cut-down tokenizers of tests/data, present in every checkout.
+    void cutDown_data()
+    {
+        QTest::addColumn<QString>("name");
+        for (const char *name : {"qwen3", "mistral_nemo", "gptoss"})
+            QTest::newRow(name) << QString::fromLatin1(name);
+    }
+    void cutDown()
+    {
+        QFETCH(QString, name);
+        const QString base = shared_data::data(QStringLiteral("tokenizer/"));
+        const auto corpus = readCorpus(base + QStringLiteral("corpus.jsonl.xz"));
+        QCOMPARE(corpus.size(), 148U);
+        compare(base + name + QStringLiteral(".json.xz"), base + name + QStringLiteral(".golden.jsonl.xz"), corpus);
     }
 
     void demoModel()
@@ -140,8 +146,8 @@ private slots:
     void tinyModels()
     {
         const QString base = shared_data::path(QStringLiteral("tiny/models"));
-        if (base.isEmpty())
-            QSKIP("tiny/models is absent");
+        if (base.isEmpty() || m_corpus.empty())
+            QSKIP("tiny/models or goldens/tokenizer/corpus.jsonl is absent");
         int opened = 0;
         for (const QString &name : QDir(base).entryList(QDir::Dirs | QDir::NoDotAndDotDot)) {
             const QDir folder(base + QLatin1Char('/') + name);
@@ -159,6 +165,19 @@ private slots:
     }
 
 private:
+    static void compare(const QString &path, const QString &golden, const std::map<std::string, std::string> &corpus)
+    {
+        const auto model = engine::openTextModel(path.toStdString());
+        const std::vector<json> lines = readLines(golden);
+        QCOMPARE(lines.size(), corpus.size());
+        QStringList wrong;
+        for (const json &line : lines) {
+            const auto id = line.at("id").get<std::string>();
+            if (const QString what = difference(*model, corpus.at(id), line); !what.isEmpty())
+                wrong.append(QString::fromStdString(id) + QLatin1Char(':') + what);
+        }
+        QVERIFY2(wrong.isEmpty(), qPrintable(wrong.join(QLatin1Char(' '))));
+    }
     static void refused(const QString &folder)
     {
         try {
