@@ -64,6 +64,12 @@ QMenu::separator { height:1px; background:@line; margin:4px 8px; }
 QMenuBar { background:@panel; color:@muted; }
 QMenuBar::item { padding:5px 10px; background:transparent; }
 QMenuBar::item:selected { background:@raised; color:@text; }
+QStatusBar { background:@panel; }
+QStatusBar::item { border:0; }
+QSplitter::handle { background:@line; }
+QDockWidget { color:@text; }
+QDockWidget::title { background:@panel; padding:6px 12px; }
+QMainWindow::separator { background:@line; width:1px; height:1px; }
 QListView { background:transparent; border:0; outline:0; }
 )";
 
