@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/ops.h"
 #include "kernels/reference/reference_ops.h"
@@ -26,7 +27,7 @@ std::unique_ptr<Ops> makeOps(const OpsOptions &options)
     const Isa isa = chooseIsa(options.isa);
     if (options.reference)
         return std::make_unique<ReferenceOps>(threads);
-    throw Error(ErrorCode::NoDevice, "this build has no backend for level '" + std::string(isaName(isa)) + "'");
+    return std::make_unique<CpuOps>(isa, threads);
 }
 
 std::vector<std::string> availableIsaLevels()

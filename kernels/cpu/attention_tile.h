@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "kernels/cpu/aligned_memory.h"
+#include "kernels/cpu/level.h"
+#include "kernels/ops.h"
+
+namespace kernels {
+
+constexpr int keyTile = 64;    ///< keys of one tile
+constexpr int splitKeys = 256; ///< keys of one split, by absolute position
+
+/// What one call of attention is about.
+struct AttentionCall {
+    const LevelKernels &level;
+    TensorView q;
+    TensorView kvLayer;
+    PagedBatch batch;
+    AttentionShape shape;
+    TensorView out;
+
+    [[nodiscard]] int groupHeads() const { return shape.heads / shape.kvHeads; } ///< query heads of one key head
+    [[nodiscard]] int valueStride() const { return (shape.headDim + panelRows - 1) / panelRows * panelRows; }
+    /// Absolute position of token `token` of the step, which belongs to `sequence`.
+    [[nodiscard]] int position(int sequence, int token) const;
+    /// First key that a query at `position` sees.
+    [[nodiscard]] int firstKey(int position) const;
+};
+
+/// Query rows that share keys: `tokens` tokens of one sequence, all query heads of one key head. Row r is token
+/// r / groupHeads, head r % groupHeads.
+struct AttentionRows {
+    int sequence = 0;
+    int kvHead = 0;
+    int firstToken = 0;
+    int tokens = 0;
+};
+
+/// Running softmax of some rows: weighted values [rows, valueStride], largest score and sum of weights, [rows] each.
+struct SoftmaxState {
+    float *values;
+    float *largest;
+    float *sums; ///< negative while a row has seen no key
+
+    /// Floats that `rows` rows take.
+    [[nodiscard]] static std::size_t floats(int rows, int valueStride);
+    [[nodiscard]] static SoftmaxState at(float *memory, int rows, int valueStride);
+    void clear(int rows, int valueStride) const;
+};
+
+/// One thread's tile of queries and keys.
+class AttentionTile {
+public:
+    AttentionTile(const AttentionCall &call, const AttentionRows &rows, AlignedMemory &memory);
+
+    /// Attention of the rows to the keys of one split, into `state`, which is cleared first.
+    void attendSplit(int split, const SoftmaxState &state);
+    /// Blends a split's result into `total`.
+    void blend(const SoftmaxState &split, const SoftmaxState &total) const;
+    /// Divides by the sums (sinks included) and writes the rows out.
+    void finish(const SoftmaxState &total) const;
+
+    [[nodiscard]] int rows() const { return m_rows.tokens * m_call.groupHeads(); }
+    [[nodiscard]] SoftmaxState splitState() const { return m_split; }
+    [[nodiscard]] SoftmaxState totalState() const { return m_total; }
+
+private:
+    /// Keys [begin, end) of a tile that a token sees.
+    struct Seen {
+        int begin;
+        int end;
+    };
+
+    void loadQueries();
+    void loadTile(int firstKey, int keys);
+    void scoreTile(int keys);
+    void weighTile(int firstKey, int keys, const SoftmaxState &state);
+    void weighRow(int row, const Seen &seen, int keys, const SoftmaxState &state);
+    void sumValues(int firstKey, int keys, const SoftmaxState &state);
+    [[nodiscard]] Seen seenBy(int token, int firstKey, int keys) const;
+
+    const AttentionCall &m_call;
+    AttentionRows m_rows;
+    int m_dim;
+    int m_valueStride;
+    float *m_queries; ///< [rows, dim], scaled
+    float *m_scores;  ///< [rows, keyTile]
+    float *m_keys;    ///< [dim rounded up to 8, keyTile]
+    float *m_values;  ///< [keyTile, valueStride]
+    SoftmaxState m_split{};
+    SoftmaxState m_total{};
+};
+
+} // namespace kernels

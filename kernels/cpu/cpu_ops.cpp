@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "kernels/cpu/cpu_ops.h"
+
+#include "kernels/checks.h"
+
+#include <algorithm>
+
+namespace kernels {
+
+namespace {
+
+constexpr std::int64_t floatsPerPart = 8192; // less work than this is not worth another thread
+
+LevelKernels kernelsOf(Isa isa)
+{
+    switch (isa) {
+#if defined(__x86_64__)
+    case Isa::Avx2:
+        return avx2Kernels();
+    case Isa::Avx512:
+        return avx512Kernels();
+    case Isa::Avx512Vnni:
+    case Isa::Amx: // tiles are half empty with scales for every 32 k, so products run on VNNI (kernels/README.md)
+        return avx512VnniKernels();
+#endif
+    default:
+        return scalarKernels();
+    }
+}
+
+const PackedPanels &own(const PackedWeight &weight)
+{
+    const auto *mine = dynamic_cast<const PackedPanels *>(&weight);
+    CHECK(mine != nullptr);
+    return *mine;
+}
+
+void storeRow(const LevelKernels &level, const float *source, const TensorView &kvLayer, std::int64_t at)
+{
+    const auto n = static_cast<int>(kvLayer.shape[3]);
+    if (kvLayer.dtype == DType::F16)
+        level.storeHalf(source, kvLayer.as<std::uint16_t>() + at, n);
+    else if (kvLayer.dtype == DType::BF16)
+        std::transform(source, source + n, kvLayer.as<std::uint16_t>() + at, floatToBf16);
+    else
+        std::copy(source, source + n, kvLayer.as<float>() + at);
+}
+
+} // namespace
+
+CpuOps::CpuOps(Isa isa, int threads)
+    : m_isa(isa)
+    , m_level(kernelsOf(isa))
+    , m_pool(threads)
+    , m_matmul(m_level, m_pool)
+    , m_attention(m_level, m_pool)
+{
+}
+
+template<typename Body> void CpuOps::overRows(std::int64_t count, std::int64_t width, Body body)
+{
+    const std::int64_t perPart = std::max<std::int64_t>(1, floatsPerPart / std::max<std::int64_t>(1, width));
+    m_pool.run(static_cast<int>((count + perPart - 1) / perPart), [&](int part, int) {
+        const std::int64_t first = part * perPart;
+        for (std::int64_t row = first; row < std::min(count, first + perPart); ++row)
+            body(row);
+    });
+}
+
+std::unique_ptr<Stream> CpuOps::makeStream()
+{
+    return makeHostStream();
+}
+
+std::unique_ptr<Buffer> CpuOps::allocate(std::size_t bytes)
+{
+    return allocateHost(bytes);
+}
+
+bool CpuOps::supportsWeight(DType type) const
+{
+    return isWeightType(type);
+}
+
+std::unique_ptr<PackedWeight> CpuOps::pack(std::span<const WeightPart> parts)
+{
+    checkParts(parts);
+    return std::make_unique<PackedPanels>(parts, m_arena, m_pool);
+}
+
+void CpuOps::embed(const PackedWeight &table, std::span<const int> ids, TensorView out, Stream &)
+{
+    checkEmbed(table, ids, out);
+    const PackedPanels &panels = own(table);
+    overRows(out.shape[0], out.shape[1],
+             [&](std::int64_t row) { panels.expandRow(ids[static_cast<std::size_t>(row)], rowOf(out, row)); });
+}
+
+void CpuOps::linear(const PackedWeight &weight, TensorView x, TensorView out, const float *bias, Stream &)
+{
+    checkLinear(weight, x, out, weight.rows());
+    m_matmul.linear(own(weight), x, out, bias, false);
+}
+
+void CpuOps::linearAdd(const PackedWeight &weight, TensorView x, TensorView inout, const float *bias, Stream &)
+{
+    checkLinear(weight, x, inout, weight.rows());
+    m_matmul.linear(own(weight), x, inout, bias, true);
+}
+
+void CpuOps::linearGated(const PackedWeight &gateUp, Activation activation, TensorView x, TensorView out, Stream &)
+{
+    checkGated(gateUp);
+    checkLinear(gateUp, x, out, gateUp.rows() / 2);
+    m_matmul.gated(own(gateUp), activation, x, out);
+}
+
+void CpuOps::rmsNorm(TensorView x, const float *weight, float epsilon, TensorView out, Stream &)
+{
+    checkNorm(x, out);
+    const std::int64_t n = x.shape[static_cast<std::size_t>(x.rank - 1)];
+    overRows(rowCount(x), n,
+             [&](std::int64_t row) { m_level.rmsNormRow(rowOf(x, row), weight, epsilon, rowOf(out, row), n); });
+}
+
+void CpuOps::add(TensorView x, TensorView inout, Stream &)
+{
+    checkSameShape(x, inout);
+    const std::int64_t n = x.shape[static_cast<std::size_t>(x.rank - 1)];
+    overRows(rowCount(x), n, [&](std::int64_t row) { m_level.addRow(rowOf(x, row), rowOf(inout, row), n); });
+}
+
+void CpuOps::rope(TensorView heads, std::span<const int> positions, const RopeTable &table, Stream &)
+{
+    checkRope(heads, positions, table);
+    m_rope.prepare(positions, table);
+    overRows(heads.shape[0], heads.shape[1] * heads.shape[2], [&](std::int64_t token) {
+        for (std::int64_t head = 0; head < heads.shape[1]; ++head)
+            m_rope.rotate(token, heads.as<float>() + token * heads.strides[0] + head * heads.strides[1]);
+    });
+}
+
+void CpuOps::kvStore(TensorView k, TensorView v, TensorView kvLayer, std::span<const int> slots, Stream &)
+{
+    checkKvStore(k, v, kvLayer, slots);
+    const std::int64_t blockTokens = kvLayer.shape[2];
+    overRows(rowCount(k), 2 * k.shape[2], [&](std::int64_t row) {
+        const std::int64_t slot = slots[static_cast<std::size_t>(row / k.shape[1])];
+        const std::int64_t key = slot / blockTokens * 2 * kvLayer.strides[0] + row % k.shape[1] * kvLayer.strides[1]
+            + slot % blockTokens * kvLayer.strides[2];
+        storeRow(m_level, rowOf(k, row), kvLayer, key);
+        storeRow(m_level, rowOf(v, row), kvLayer, key + kvLayer.strides[0]);
+    });
+}
+
+void CpuOps::pagedAttention(TensorView q, TensorView kvLayer, const PagedBatch &batch, const AttentionShape &shape,
+                            TensorView out, Stream &)
+{
+    checkAttention(q, kvLayer, batch, shape, out);
+    m_attention.run(q, kvLayer, batch, shape, out);
+}
+
+void CpuOps::gatherRows(TensorView x, std::span<const int> rows, TensorView out, Stream &)
+{
+    checkGather(x, rows, out);
+    gatherHostRows(x, rows, out);
+}
+
+void CpuOps::copyBlock(TensorView kvLayer, int from, int to, Stream &)
+{
+    checkCopyBlock(kvLayer, from, to);
+    copyHostBlock(kvLayer, from, to);
+}
+
+} // namespace kernels

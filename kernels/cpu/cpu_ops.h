@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/matmul.h"
+#include "kernels/cpu/rope_cache.h"
+#include "kernels/ops.h"
+
+namespace kernels {
+
+/// Operations on the processor with one instruction level, chosen when the object is made.
+class CpuOps final : public Ops {
+public:
+    /// \pre the machine has the level
+    CpuOps(Isa isa, int threads);
+
+    std::string_view name() const override { return "cpu"; }
+    std::string_view isa() const override { return isaName(m_isa); }
+    int threads() const override { return m_pool.threads(); }
+    void setThreads(int threads) override { m_pool.setThreads(threads); }
+    std::unique_ptr<Stream> makeStream() override;
+    std::unique_ptr<Buffer> allocate(std::size_t bytes) override;
+    bool supportsWeight(DType type) const override;
+    std::unique_ptr<PackedWeight> pack(std::span<const WeightPart> parts) override;
+    bool keepsSource() const override { return false; }
+
+    void embed(const PackedWeight &table, std::span<const int> ids, TensorView out, Stream &stream) override;
+    void linear(const PackedWeight &weight, TensorView x, TensorView out, const float *bias, Stream &stream) override;
+    void linearAdd(const PackedWeight &weight, TensorView x, TensorView inout, const float *bias,
+                   Stream &stream) override;
+    void linearGated(const PackedWeight &gateUp, Activation activation, TensorView x, TensorView out,
+                     Stream &stream) override;
+    void rmsNorm(TensorView x, const float *weight, float epsilon, TensorView out, Stream &stream) override;
+    void add(TensorView x, TensorView inout, Stream &stream) override;
+    void rope(TensorView heads, std::span<const int> positions, const RopeTable &table, Stream &stream) override;
+    void kvStore(TensorView k, TensorView v, TensorView kvLayer, std::span<const int> slots, Stream &stream) override;
+    void pagedAttention(TensorView q, TensorView kvLayer, const PagedBatch &batch, const AttentionShape &shape,
+                        TensorView out, Stream &stream) override;
+    void gatherRows(TensorView x, std::span<const int> rows, TensorView out, Stream &stream) override;
+    void copyBlock(TensorView kvLayer, int from, int to, Stream &stream) override;
+
+private:
+    /// Calls body(row) for rows [0, count) of `width` floats; on several threads when that pays.
+    template<typename Body> void overRows(std::int64_t count, std::int64_t width, Body body);
+
+    Isa m_isa;
+    LevelKernels m_level;
+    ThreadPool m_pool;
+    WeightArena m_arena;
+    Matmul m_matmul;
+    Attention m_attention;
+    RopeCache m_rope;
+};
+
+} // namespace kernels

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+/// The seam between the portable part of the CPU backend and the functions of one instruction level.
+///
+/// Files of a level are compiled with that level's flags, so this header holds plain data and declarations only: an
+/// inline function used there could be kept by the linker for everybody and then run on a machine without the level.
+/// Every level computes a row with the same sequence of float operations whatever the number of rows; scalar, avx2
+/// and the avx512 levels agree bit for bit in matrix products.
+namespace kernels {
+
+constexpr int panelRows = 16;          ///< output features of one panel
+constexpr int blockWidth = 32;         ///< k of one block of quants and of one activation scale
+constexpr int lineBytes = 64;          ///< 16 rows x 4 consecutive k, one byte each
+constexpr int quantSliceBlocks = 64;   ///< blocks that are unpacked at once
+constexpr int floatSliceColumns = 512; ///< columns of a float panel that are widened at once
+
+/// What the stored numbers of a panel mean.
+enum class PanelValues : std::uint8_t {
+    Small,     ///< 0..15, the nibbles themselves; `integerOffset` or a minimum shifts them
+    Unsigned,  ///< 0..127
+    Signed,    ///< -128..127, or a smaller number after `integerOffset` is taken off
+    Iq4Table,  ///< nibbles index the IQ4 table
+    E2m1Table, ///< nibbles index the doubled E2M1 numbers
+    Half,      ///< fp16, [columns, 16]
+    Brain,     ///< bf16, [columns, 16]
+    Float,     ///< fp32, [columns, 16]
+};
+
+/// How the scales of a panel are stored. `Super*` are K-quants: an fp16 scale for 256 k and 8-bit factors.
+enum class PanelScales : std::uint8_t { None, Half, Super, Exponent };
+
+/// Where everything lies in a panel. Planes follow one another, each [groups, 16 rows].
+struct PanelLayout {
+    PanelValues values;
+    PanelScales scales;
+    bool hasMin;
+    std::uint8_t groupWidth;    ///< k of one scale: 32 or 16
+    std::uint8_t integerOffset; ///< taken off every stored number
+    std::uint8_t byteLines;     ///< 8 when quants are bytes, else 0
+    std::uint8_t nibbleLines;   ///< 4 when quants have a nibble, else 0
+    std::uint8_t bitLines;      ///< lines of single bits above the nibble; bit i of byte j belongs to byte j of line i
+    std::int32_t columns;
+    std::int32_t blocks;      ///< columns / 32; 0 for floats
+    std::size_t scaleAt;      ///< Half: fp16 [groups, 16]; Super: int8 [groups, 16]; Exponent: E8M0 [groups, 16]
+    std::size_t minAt;        ///< Half: fp16 [groups, 16]; Super: uint8 [groups, 16]
+    std::size_t superScaleAt; ///< fp16 [blocks / 8, 16]
+    std::size_t superMinAt;   ///< fp16 [blocks / 8, 16], taken off
+    std::size_t panelBytes;
+};
+
+/// One block of 32 activations next to its int8 numbers.
+struct BlockRecord {
+    float scale;
+    float scaledSum;       ///< scale x sum of the numbers
+    std::int32_t minus128; ///< -128 x sum
+    std::int32_t minus8;   ///< -8 x sum
+};
+
+/// Half a block of activations, for scales of 16.
+struct HalfRecord {
+    float scaledSum;
+    std::int32_t minus128;
+};
+
+/// Quantized activations of some rows. `halves` may be null when no weight needs them.
+struct QuantRows {
+    const std::int8_t *numbers; ///< [rows, stride]
+    const BlockRecord *blocks;  ///< [rows, blocks]
+    const HalfRecord *halves;   ///< [rows, 2 x blocks]
+    std::int64_t stride;        ///< columns of a row
+    std::int64_t blocksPerRow;
+};
+
+/// Per-thread memory of the matrix kernels, 64-byte aligned.
+struct PanelScratch {
+    std::uint8_t *lines; ///< [quantSliceBlocks, 8, 64]
+    float *scales;       ///< [2 x quantSliceBlocks, 16]
+    float *mins;         ///< [2 x quantSliceBlocks, 16]
+    float *columns;      ///< [floatSliceColumns, 16]
+};
+
+/// A slice of a panel ready for the tile kernels.
+struct PanelSlice {
+    const std::uint8_t *lines; ///< bytes [blocks, 8, 64], or nibbles [blocks, bytesPerBlock]
+    const float *scales;       ///< [groups, 16]
+    const float *mins;         ///< [groups, 16] or null
+    int blocks;
+    int bytesPerBlock;
+};
+
+/// Functions of one level.
+struct LevelKernels {
+    /// Rounds a row to int8 with a scale for each block. A block with an infinity or NaN gets a NaN scale.
+    void (*quantizeRow)(const float *x, int columns, std::int8_t *numbers, BlockRecord *blocks, HalfRecord *halves);
+    /// tile [rows, 16] = activations x panelᵀ
+    void (*quantPanel)(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, int rows,
+                       const PanelScratch &scratch, float *tile);
+    /// The same for float panels; x [rows, columns] with `stride` floats between rows
+    void (*floatPanel)(const PanelLayout &layout, const std::uint8_t *panel, const float *x, std::int64_t stride,
+                       int rows, const PanelScratch &scratch, float *tile);
+    /// out[r, 0..16) (+)= sum over k of a[r, k] x w[k, 0..16), k ascending, one fma each
+    void (*outerProducts)(const float *w, std::int64_t wStride, int count, const float *a, std::int64_t aStride,
+                          int rows, float *out, std::int64_t outStride, bool accumulate);
+
+    void (*addRow)(const float *x, float *inout, std::int64_t n);
+    /// out = silu(gate) x up
+    void (*siluMultiply)(const float *gate, const float *up, float *out, int n);
+    void (*rmsNormRow)(const float *x, const float *weight, float epsilon, float *out, std::int64_t n);
+    void (*storeHalf)(const float *x, std::uint16_t *target, int n);
+
+    /// Keys of 8 positions, element type given by `values` (Half, Brain, Float), to target[i x stride + position] for
+    /// i < n; elements up to the next multiple of 8 become 0.
+    void (*loadKeys)(const void *keys, PanelValues values, int n, float *target, std::int64_t stride);
+    /// Values of `count` positions to target [count, stride]; elements from n to `stride` become 0.
+    void (*loadValues)(const void *source, PanelValues values, int count, int n, float *target, std::int64_t stride);
+    /// Largest of scores[0, n); n a multiple of 16
+    float (*largest)(const float *scores, int n);
+    /// scores[i] = exp(scores[i] - shift); returns the sum; n a multiple of 16
+    float (*exponentials)(float *scores, float shift, int n);
+    /// scores[i] = cap x tanh(scores[i] / cap); n a multiple of 16
+    void (*softCap)(float *scores, float cap, int n);
+    void (*scaleRow)(float *row, float factor, std::int64_t n);
+    /// row = row x a + other x b
+    void (*blendRow)(float *row, float a, const float *other, float b, std::int64_t n);
+};
+
+[[nodiscard]] LevelKernels scalarKernels();
+#if defined(__x86_64__)
+[[nodiscard]] LevelKernels avx2Kernels();
+/// The level below with what AVX-512 F, BW, VL, DQ improve.
+[[nodiscard]] LevelKernels avx512Kernels();
+/// The level below with integer products by VNNI.
+[[nodiscard]] LevelKernels avx512VnniKernels();
+
+/// Unpacks blocks [first, first + count) of a panel to bytes and float scales. `lines` may be null: scales only.
+void unpackPanelAvx2(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, std::uint8_t *lines,
+                     float *scales, float *mins);
+/// Widens `count` columns of a float panel.
+void widenColumnsAvx2(PanelValues values, const void *source, int count, float *target);
+#endif
+
+} // namespace kernels

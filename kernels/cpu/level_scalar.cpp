@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "kernels/cpu/level.h"
+#include "kernels/cpu/panel_unpack.h"
+#include "kernels/dtype.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace kernels {
+
+namespace {
+
+// Below this 127 / largest is not a finite float any more; such a block counts as zero.
+constexpr float smallestBlock = 1e-36F;
+
+void quantizeBlock(const float *x, std::int8_t *numbers, BlockRecord &record, HalfRecord *halves)
+{
+    float largest = 0.0F;
+    bool finite = true;
+    for (int i = 0; i < blockWidth; ++i) {
+        finite = finite && std::isfinite(x[i]);
+        largest = std::max(largest, std::fabs(x[i]));
+    }
+    const bool zero = !finite || largest < smallestBlock;
+    const float inverse = zero ? 0.0F : 127.0F / largest;
+    const float scale = !finite ? std::numeric_limits<float>::quiet_NaN() : zero ? 0.0F : largest / 127.0F;
+    int sums[2] = {0, 0};
+    for (int i = 0; i < blockWidth; ++i) {
+        numbers[i] = zero ? std::int8_t{0} : static_cast<std::int8_t>(std::nearbyint(x[i] * inverse));
+        sums[i / 16] += numbers[i];
+    }
+    const int sum = sums[0] + sums[1];
+    record = {scale, scale * static_cast<float>(sum), -128 * sum, -8 * sum};
+    for (int h = 0; h < 2 && halves != nullptr; ++h)
+        halves[h] = {scale * static_cast<float>(sums[h]), -128 * sums[h]};
+}
+
+void quantizeRow(const float *x, int columns, std::int8_t *numbers, BlockRecord *blocks, HalfRecord *halves)
+{
+    for (int b = 0; b < columns / blockWidth; ++b)
+        quantizeBlock(x + b * blockWidth, numbers + b * blockWidth, blocks[b],
+                      halves != nullptr ? halves + 2 * b : nullptr);
+}
+
+/// One group (16 or 32 elements) of one output row against all activation rows.
+void groupProducts(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, int rows, int group,
+                   int row, float *tile)
+{
+    const int start = group * layout.groupWidth;
+    const int block = start / blockWidth;
+    const std::uint8_t *lines =
+        panel + static_cast<std::size_t>(block) * static_cast<std::size_t>(blockLineBytes(layout));
+    int numbers[blockWidth];
+    for (int i = 0; i < layout.groupWidth; ++i)
+        numbers[i] = panelNumber(layout, lines, row, start % blockWidth + i);
+    const float scale = panelScale(layout, panel, group, row);
+    const float min = panelMin(layout, panel, group, row);
+    for (int m = 0; m < rows; ++m) {
+        const std::int8_t *activations = x.numbers + m * x.stride + start;
+        int sum = 0;
+        for (int i = 0; i < layout.groupWidth; ++i)
+            sum += numbers[i] * activations[i];
+        const BlockRecord &record = x.blocks[m * x.blocksPerRow + block];
+        float &target = tile[m * panelRows + row];
+        target = std::fma(static_cast<float>(sum), scale * record.scale, target);
+        if (layout.hasMin)
+            target = std::fma(
+                min, layout.groupWidth == 32 ? record.scaledSum : x.halves[m * x.blocksPerRow * 2 + group].scaledSum,
+                target);
+    }
+}
+
+void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, int rows,
+                const PanelScratch &, float *tile)
+{
+    std::fill(tile, tile + rows * panelRows, 0.0F);
+    for (int group = 0; group < layout.columns / layout.groupWidth; ++group) {
+        for (int row = 0; row < panelRows; ++row)
+            groupProducts(layout, panel, x, rows, group, row, tile);
+    }
+}
+
+void outerProducts(const float *w, std::int64_t wStride, int count, const float *a, std::int64_t aStride, int rows,
+                   float *out, std::int64_t outStride, bool accumulate)
+{
+    for (int r = 0; r < rows; ++r) {
+        float *target = out + r * outStride;
+        if (!accumulate)
+            std::fill(target, target + panelRows, 0.0F);
+        for (int k = 0; k < count; ++k) {
+            for (int c = 0; c < panelRows; ++c)
+                target[c] = std::fma(w[k * wStride + c], a[r * aStride + k], target[c]);
+        }
+    }
+}
+
+void floatPanel(const PanelLayout &layout, const std::uint8_t *panel, const float *x, std::int64_t stride, int rows,
+                const PanelScratch &scratch, float *tile)
+{
+    for (int start = 0; start < layout.columns; start += floatSliceColumns) {
+        const int count = std::min(floatSliceColumns, layout.columns - start);
+        for (int i = 0; i < count * panelRows; ++i)
+            scratch.columns[i] = panelFloat(layout.values, panel, static_cast<std::int64_t>(start) * panelRows + i);
+        outerProducts(scratch.columns, panelRows, count, x + start, stride, rows, tile, panelRows, start > 0);
+    }
+}
+
+void addRow(const float *x, float *inout, std::int64_t n)
+{
+    for (std::int64_t i = 0; i < n; ++i)
+        inout[i] += x[i];
+}
+
+void siluMultiply(const float *gate, const float *up, float *out, int n)
+{
+    for (int i = 0; i < n; ++i)
+        out[i] = gate[i] / (1.0F + std::exp(-gate[i])) * up[i];
+}
+
+void rmsNormRow(const float *x, const float *weight, float epsilon, float *out, std::int64_t n)
+{
+    double squares = 0.0;
+    for (std::int64_t i = 0; i < n; ++i)
+        squares += static_cast<double>(x[i]) * x[i];
+    const auto factor =
+        static_cast<float>(1.0 / std::sqrt(squares / static_cast<double>(n) + static_cast<double>(epsilon)));
+    for (std::int64_t i = 0; i < n; ++i)
+        out[i] = x[i] * factor * weight[i];
+}
+
+void storeHalf(const float *x, std::uint16_t *target, int n)
+{
+    std::transform(x, x + n, target, floatToHalf);
+}
+
+void loadKeys(const void *keys, PanelValues values, int n, float *target, std::int64_t stride)
+{
+    const auto *bytes = static_cast<const std::uint8_t *>(keys);
+    for (int i = 0; i < (n + 7) / 8 * 8; ++i) {
+        for (int position = 0; position < 8; ++position)
+            target[i * stride + position] =
+                i < n ? panelFloat(values, bytes, static_cast<std::int64_t>(position) * n + i) : 0.0F;
+    }
+}
+
+void loadValues(const void *source, PanelValues values, int count, int n, float *target, std::int64_t stride)
+{
+    const auto *bytes = static_cast<const std::uint8_t *>(source);
+    for (int position = 0; position < count; ++position) {
+        for (int i = 0; i < stride; ++i)
+            target[position * stride + i] =
+                i < n ? panelFloat(values, bytes, static_cast<std::int64_t>(position) * n + i) : 0.0F;
+    }
+}
+
+float largest(const float *scores, int n)
+{
+    return *std::max_element(scores, scores + n);
+}
+
+float exponentials(float *scores, float shift, int n)
+{
+    float sum = 0.0F;
+    for (int i = 0; i < n; ++i) {
+        scores[i] = std::exp(scores[i] - shift);
+        sum += scores[i];
+    }
+    return sum;
+}
+
+void softCap(float *scores, float cap, int n)
+{
+    for (int i = 0; i < n; ++i)
+        scores[i] = cap * std::tanh(scores[i] / cap);
+}
+
+void scaleRow(float *row, float factor, std::int64_t n)
+{
+    for (std::int64_t i = 0; i < n; ++i)
+        row[i] *= factor;
+}
+
+void blendRow(float *row, float a, const float *other, float b, std::int64_t n)
+{
+    for (std::int64_t i = 0; i < n; ++i)
+        row[i] = row[i] * a + other[i] * b;
+}
+
+} // namespace
+
+LevelKernels scalarKernels()
+{
+    LevelKernels kernels{};
+    kernels.quantizeRow = quantizeRow;
+    kernels.quantPanel = quantPanel;
+    kernels.floatPanel = floatPanel;
+    kernels.outerProducts = outerProducts;
+    kernels.addRow = addRow;
+    kernels.siluMultiply = siluMultiply;
+    kernels.rmsNormRow = rmsNormRow;
+    kernels.storeHalf = storeHalf;
+    kernels.loadKeys = loadKeys;
+    kernels.loadValues = loadValues;
+    kernels.largest = largest;
+    kernels.exponentials = exponentials;
+    kernels.softCap = softCap;
+    kernels.scaleRow = scaleRow;
+    kernels.blendRow = blendRow;
+    return kernels;
+}
+
+} // namespace kernels

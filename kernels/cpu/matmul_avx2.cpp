@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Matrix products on AVX2. A line of 64 bytes holds 4 consecutive k of 16 rows, so a broadcast quad of activations
+// meets 8 rows in one register and no horizontal addition is needed.
+#include "kernels/cpu/level.h"
+#include "kernels/cpu/tiles_avx2.h"
+
+namespace kernels {
+
+namespace {
+
+constexpr int prefetchBytes = 4096; // best of 512..4096 at one row
+constexpr int unpackFromRows = 32;  // below, nibbles are split again for every tile of rows
+
+using I = __m256i;
+using F = __m256;
+
+// gcc turns chains of integer additions into trees and spills every product, and reloads weights for every row;
+// a register that it cannot see through stays where it is.
+inline __attribute__((always_inline)) void hide(I &v)
+{
+    __asm__("" : "+x"(v));
+}
+
+inline __attribute__((always_inline)) I load(const void *p)
+{
+    return _mm256_load_si256(static_cast<const I *>(p));
+}
+
+inline __attribute__((always_inline)) I quad(const std::int8_t *p)
+{
+    int value;
+    __builtin_memcpy(&value, p, 4);
+    return _mm256_set1_epi32(value);
+}
+
+inline __attribute__((always_inline)) void add16(I &sum, I products, bool first)
+{
+    sum = first ? products : _mm256_add_epi16(sum, products);
+    hide(sum);
+}
+
+inline __attribute__((always_inline)) void add32(I &sum, I products, bool first)
+{
+    sum = first ? products : _mm256_add_epi32(sum, products);
+    hide(sum);
+}
+
+/// End of a block, the same in every kernel and level: f = fma(sum, scale x activation scale, f).
+inline __attribute__((always_inline)) F endGroup(F f, I sum, F scale, float activationScale)
+{
+    return _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), _mm256_mul_ps(scale, _mm256_set1_ps(activationScale)), f);
+}
+
+template<int R> inline __attribute__((always_inline)) void loadTile(F (&f)[R][2], const float *tile, bool first)
+{
+#pragma GCC unroll 16
+    for (int m = 0; m < R; ++m) {
+        f[m][0] = first ? _mm256_setzero_ps() : _mm256_loadu_ps(tile + m * panelRows);
+        f[m][1] = first ? _mm256_setzero_ps() : _mm256_loadu_ps(tile + m * panelRows + 8);
+    }
+}
+
+template<int R> inline __attribute__((always_inline)) void storeTile(const F (&f)[R][2], float *tile)
+{
+#pragma GCC unroll 16
+    for (int m = 0; m < R; ++m) {
+        _mm256_storeu_ps(tile + m * panelRows, f[m][0]);
+        _mm256_storeu_ps(tile + m * panelRows + 8, f[m][1]);
+    }
+}
+
+/// End of a block of small numbers: minimum as a float, or -8 x sum of activations as an integer.
+template<int R, bool HasMin>
+inline __attribute__((always_inline)) void endSmallBlock(F (&f)[R][2], const I (&sum)[R][2], const PanelSlice &slice,
+                                                         int b, const BlockRecord *records, std::int64_t blocksPerRow)
+{
+    const I one = _mm256_set1_epi16(1);
+#pragma GCC unroll 16
+    for (int m = 0; m < R; ++m) {
+        const BlockRecord &record = records[m * blocksPerRow + b];
+#pragma GCC unroll 16
+        for (int h = 0; h < 2; ++h) {
+            I total = _mm256_madd_epi16(sum[m][h], one);
+            if (!HasMin)
+                total = _mm256_add_epi32(total, _mm256_set1_epi32(record.minus8));
+            f[m][h] = endGroup(f[m][h], total, _mm256_load_ps(slice.scales + b * 16 + h * 8), record.scale);
+            if (HasMin)
+                f[m][h] = _mm256_fmadd_ps(_mm256_load_ps(slice.mins + b * 16 + h * 8), _mm256_set1_ps(record.scaledSum),
+                                          f[m][h]);
+        }
+    }
+}
+
+// Numbers of 0..15: one int16 lane takes all 8 quads of a block, 8 x 2 x 15 x 127 = 30480 < 32767.
+template<int R, bool HasMin>
+__attribute__((noinline)) void nibbleTile(const PanelSlice &slice, const std::int8_t *a, std::int64_t stride,
+                                          const BlockRecord *records, std::int64_t blocksPerRow, bool first,
+                                          float *tile)
+{
+    const I low = _mm256_set1_epi8(15);
+    F f[R][2];
+    loadTile<R>(f, tile, first);
+    for (int b = 0; b < slice.blocks; ++b) {
+        const std::uint8_t *q = slice.lines + b * slice.bytesPerBlock;
+        I sum[R][2];
+#pragma GCC unroll 16
+        for (int i = 0; i < 4; ++i) {
+            _mm_prefetch(reinterpret_cast<const char *>(q) + prefetchBytes + i * lineBytes, _MM_HINT_T0);
+            I w0 = load(q + i * 64);
+            I w1 = load(q + i * 64 + 32);
+            hide(w0);
+            hide(w1);
+            const I l0 = _mm256_and_si256(w0, low);
+            const I l1 = _mm256_and_si256(w1, low);
+#pragma GCC unroll 16
+            for (int m = 0; m < R; ++m) {
+                const I x = quad(a + m * stride + b * 32 + i * 4);
+                add16(sum[m][0], _mm256_maddubs_epi16(l0, x), i == 0);
+                add16(sum[m][1], _mm256_maddubs_epi16(l1, x), i == 0);
+            }
+            const I h0 = _mm256_and_si256(_mm256_srli_epi16(w0, 4), low);
+            const I h1 = _mm256_and_si256(_mm256_srli_epi16(w1, 4), low);
+#pragma GCC unroll 16
+            for (int m = 0; m < R; ++m) {
+                const I x = quad(a + m * stride + b * 32 + 16 + i * 4);
+                add16(sum[m][0], _mm256_maddubs_epi16(h0, x), false);
+                add16(sum[m][1], _mm256_maddubs_epi16(h1, x), false);
+            }
+        }
+        endSmallBlock<R, HasMin>(f, sum, slice, b, records, blocksPerRow);
+    }
+    storeTile<R>(f, tile);
+}
+
+/// The same from bytes that were unpacked once for many rows.
+template<int R, bool HasMin>
+__attribute__((noinline)) void smallTile(const PanelSlice &slice, const std::int8_t *a, std::int64_t stride,
+                                         const BlockRecord *records, std::int64_t blocksPerRow, bool first, float *tile)
+{
+    F f[R][2];
+    loadTile<R>(f, tile, first);
+    for (int b = 0; b < slice.blocks; ++b) {
+        const std::uint8_t *q = slice.lines + b * 512;
+        I sum[R][2];
+#pragma GCC unroll 16
+        for (int i = 0; i < 8; ++i) {
+            I w0 = load(q + i * 64);
+            I w1 = load(q + i * 64 + 32);
+            hide(w0);
+            hide(w1);
+#pragma GCC unroll 16
+            for (int m = 0; m < R; ++m) {
+                const I x = quad(a + m * stride + b * 32 + i * 4);
+                add16(sum[m][0], _mm256_maddubs_epi16(w0, x), i == 0);
+                add16(sum[m][1], _mm256_maddubs_epi16(w1, x), i == 0);
+            }
+        }
+        endSmallBlock<R, HasMin>(f, sum, slice, b, records, blocksPerRow);
+    }
+    storeTile<R>(f, tile);
+}
+
+// Any 8-bit numbers: |w| x sign(a, w), since u8 x s8 pairs of 128 x 127 x 2 still fit int16 and offsets would not.
+// Activations are never -128, which could not be negated.
+template<int R, bool Signed, bool HasMin, bool Halves>
+__attribute__((noinline)) void byteTile(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, bool first,
+                                        float *tile)
+{
+    const I one = _mm256_set1_epi16(1);
+    constexpr int groups = Halves ? 2 : 1;
+    F f[R][2];
+    loadTile<R>(f, tile, first);
+    const std::int8_t *a = x.numbers + offset * blockWidth;
+    for (int b = 0; b < slice.blocks; ++b) {
+#pragma GCC unroll 16
+        for (int g = 0; g < groups; ++g) {
+            const std::uint8_t *q = slice.lines + b * 512 + g * 256;
+            I sum[R][2];
+#pragma GCC unroll 16
+            for (int i = 0; i < 8 / groups; ++i) {
+                _mm_prefetch(reinterpret_cast<const char *>(q) + prefetchBytes + i * lineBytes, _MM_HINT_T0);
+                I w0 = load(q + i * 64);
+                I w1 = load(q + i * 64 + 32);
+                hide(w0);
+                hide(w1);
+                I u0 = Signed ? _mm256_abs_epi8(w0) : w0;
+                I u1 = Signed ? _mm256_abs_epi8(w1) : w1;
+                hide(u0);
+                hide(u1);
+#pragma GCC unroll 16
+                for (int m = 0; m < R; ++m) {
+                    const I v = quad(a + m * x.stride + b * 32 + g * 16 + i * 4);
+                    const I v0 = Signed ? _mm256_sign_epi8(v, w0) : v;
+                    const I v1 = Signed ? _mm256_sign_epi8(v, w1) : v;
+                    add32(sum[m][0], _mm256_madd_epi16(_mm256_maddubs_epi16(u0, v0), one), i == 0);
+                    add32(sum[m][1], _mm256_madd_epi16(_mm256_maddubs_epi16(u1, v1), one), i == 0);
+                }
+            }
+#pragma GCC unroll 16
+            for (int m = 0; m < R; ++m) {
+                const std::int64_t at = m * x.blocksPerRow + offset + b;
+#pragma GCC unroll 16
+                for (int h = 0; h < 2; ++h) {
+                    const std::int64_t column = (b * groups + g) * 16 + h * 8;
+                    f[m][h] = endGroup(f[m][h], sum[m][h], _mm256_load_ps(slice.scales + column), x.blocks[at].scale);
+                    if (HasMin) {
+                        const float scaledSum = Halves ? x.halves[at * 2 + g].scaledSum : x.blocks[at].scaledSum;
+                        f[m][h] =
+                            _mm256_fmadd_ps(_mm256_load_ps(slice.mins + column), _mm256_set1_ps(scaledSum), f[m][h]);
+                    }
+                }
+            }
+        }
+    }
+    storeTile<R>(f, tile);
+}
+
+QuantRows rowsFrom(const QuantRows &x, int row)
+{
+    return {x.numbers + row * x.stride, x.blocks + row * x.blocksPerRow,
+            x.halves == nullptr ? nullptr : x.halves + row * x.blocksPerRow * 2, x.stride, x.blocksPerRow};
+}
+
+template<int R, bool HasMin, bool Nibbles>
+void smallStep(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, bool first, float *tile)
+{
+    if (Nibbles)
+        nibbleTile<R, HasMin>(slice, x.numbers + offset * blockWidth, x.stride, x.blocks + offset, x.blocksPerRow,
+                              first, tile);
+    else
+        smallTile<R, HasMin>(slice, x.numbers + offset * blockWidth, x.stride, x.blocks + offset, x.blocksPerRow, first,
+                             tile);
+}
+
+/// Walks the activation rows in steps of 4, then 3, 2 or 1.
+template<typename Step1, typename Step2, typename Step3, typename Step4>
+void overRows(const QuantRows &x, int rows, float *tile, Step1 one, Step2 two, Step3 three, Step4 four)
+{
+    int m = 0;
+    for (; rows - m >= 4; m += 4)
+        four(rowsFrom(x, m), tile + m * panelRows);
+    if (rows - m == 3)
+        three(rowsFrom(x, m), tile + m * panelRows);
+    else if (rows - m == 2)
+        two(rowsFrom(x, m), tile + m * panelRows);
+    else if (rows - m == 1)
+        one(rowsFrom(x, m), tile + m * panelRows);
+}
+
+template<bool HasMin, bool Nibbles>
+void smallRows(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, int rows, bool first, float *tile)
+{
+    overRows(
+        x, rows, tile, [&](const QuantRows &r, float *t) { smallStep<1, HasMin, Nibbles>(slice, r, offset, first, t); },
+        [&](const QuantRows &r, float *t) { smallStep<2, HasMin, Nibbles>(slice, r, offset, first, t); },
+        [&](const QuantRows &r, float *t) { smallStep<3, HasMin, Nibbles>(slice, r, offset, first, t); },
+        [&](const QuantRows &r, float *t) { smallStep<4, HasMin, Nibbles>(slice, r, offset, first, t); });
+}
+
+template<bool Signed, bool HasMin, bool Halves>
+void byteRows(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, int rows, bool first, float *tile)
+{
+    overRows(
+        x, rows, tile,
+        [&](const QuantRows &r, float *t) { byteTile<1, Signed, HasMin, Halves>(slice, r, offset, first, t); },
+        [&](const QuantRows &r, float *t) { byteTile<2, Signed, HasMin, Halves>(slice, r, offset, first, t); },
+        [&](const QuantRows &r, float *t) { byteTile<3, Signed, HasMin, Halves>(slice, r, offset, first, t); },
+        [&](const QuantRows &r, float *t) { byteTile<4, Signed, HasMin, Halves>(slice, r, offset, first, t); });
+}
+
+void sliceProducts(const PanelLayout &layout, bool nibbles, const PanelSlice &slice, const QuantRows &x,
+                   std::int64_t offset, int rows, bool first, float *tile)
+{
+    if (layout.values == PanelValues::Small) {
+        const auto run = layout.hasMin ? (nibbles ? smallRows<true, true> : smallRows<true, false>)
+                                       : (nibbles ? smallRows<false, true> : smallRows<false, false>);
+        run(slice, x, offset, rows, first, tile);
+    } else if (layout.values == PanelValues::Unsigned) {
+        const auto run = layout.groupWidth == 16 ? byteRows<false, true, true> : byteRows<false, true, false>;
+        run(slice, x, offset, rows, first, tile);
+    } else {
+        const auto run = layout.groupWidth == 16 ? byteRows<true, false, true> : byteRows<true, false, false>;
+        run(slice, x, offset, rows, first, tile);
+    }
+}
+
+void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, int rows,
+                const PanelScratch &scratch, float *tile)
+{
+    const int bytesPerBlock = (layout.byteLines + layout.nibbleLines + layout.bitLines) * lineBytes;
+    const bool nibbles = layout.values == PanelValues::Small && rows < unpackFromRows;
+    const bool direct = nibbles || layout.byteLines != 0;
+    for (int b = 0; b < layout.blocks; b += quantSliceBlocks) {
+        const int count = layout.blocks - b < quantSliceBlocks ? layout.blocks - b : quantSliceBlocks;
+        unpackPanelAvx2(layout, panel, b, count, direct ? nullptr : scratch.lines, scratch.scales, scratch.mins);
+        const PanelSlice slice{direct ? panel + static_cast<std::int64_t>(b) * bytesPerBlock : scratch.lines,
+                               scratch.scales, layout.hasMin ? scratch.mins : nullptr, count, bytesPerBlock};
+        sliceProducts(layout, nibbles, slice, x, b, rows, b == 0, tile);
+    }
+}
+
+} // namespace
+
+LevelKernels avx2Kernels()
+{
+    LevelKernels kernels{};
+    kernels.quantPanel = quantPanel;
+    addFloatKernelsAvx2(kernels);
+    addRowKernelsAvx2(kernels);
+    return kernels;
+}
+
+} // namespace kernels

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Matrix products with VNNI: one instruction multiplies a line (16 rows x 4 k, unsigned) by a broadcast quad of
+// activations and adds to 16 sums of 32 bits, without saturating in between.
+#include "kernels/cpu/level.h"
+
+#include <immintrin.h>
+
+namespace kernels {
+
+namespace {
+
+using I = __m512i;
+using Z = __m512;
+
+constexpr int prefetchBytes = 4096;
+constexpr int unpackFromRows = 32; // below, nibbles are split again for every tile of rows
+constexpr int mostRows = 8;
+
+inline __attribute__((always_inline)) I quad(const std::int8_t *p)
+{
+    int value;
+    __builtin_memcpy(&value, p, 4);
+    return _mm512_set1_epi32(value);
+}
+
+inline __attribute__((always_inline)) void hide(I &v)
+{
+    __asm__("" : "+v"(v));
+}
+
+/// How a tile reads its weights.
+enum class Source { Nibbles, SmallBytes, UnsignedBytes, SignedBytes };
+
+/// Line `line` of a block as unsigned numbers; signed ones are moved up by 128, taken off again by the start of the
+/// sum.
+template<Source S> inline __attribute__((always_inline)) I lineOf(const std::uint8_t *block, int line)
+{
+    if constexpr (S == Source::Nibbles) {
+        const I pair = _mm512_load_si512(block + line % 4 * lineBytes);
+        return _mm512_and_si512(line < 4 ? pair : _mm512_srli_epi16(pair, 4), _mm512_set1_epi8(15));
+    }
+    const I bytes = _mm512_load_si512(block + line * lineBytes);
+    return S == Source::SignedBytes ? _mm512_xor_si512(bytes, _mm512_set1_epi8(-128)) : bytes;
+}
+
+/// What the integer sum of a group starts with: the offset of the stored numbers times the activations.
+template<Source S, bool HasMin>
+inline __attribute__((always_inline)) I startOf(const BlockRecord &block, const HalfRecord *half)
+{
+    if constexpr (S == Source::SignedBytes)
+        return _mm512_set1_epi32(half != nullptr ? half->minus128 : block.minus128);
+    if constexpr (!HasMin)
+        return _mm512_set1_epi32(block.minus8);
+    return _mm512_setzero_si512();
+}
+
+/// R activation rows x 16 outputs; Halves: scales of 16 instead of 32.
+template<int R, Source S, bool HasMin, bool Halves>
+__attribute__((noinline)) void tile(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, bool first,
+                                    float *out)
+{
+    constexpr int groups = Halves ? 2 : 1;
+    constexpr int lines = 8 / groups;
+    Z f[R];
+#pragma GCC unroll 16
+    for (int m = 0; m < R; ++m)
+        f[m] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(out + m * panelRows);
+    const std::int8_t *a = x.numbers + offset * blockWidth;
+    for (int b = 0; b < slice.blocks; ++b) {
+        const std::uint8_t *block = slice.lines + b * slice.bytesPerBlock;
+#pragma GCC unroll 2
+        for (int g = 0; g < groups; ++g) {
+            I sum[R];
+#pragma GCC unroll 16
+            for (int m = 0; m < R; ++m) {
+                const std::int64_t at = m * x.blocksPerRow + offset + b;
+                sum[m] = startOf<S, HasMin>(x.blocks[at], Halves ? x.halves + at * 2 + g : nullptr);
+            }
+#pragma GCC unroll 8
+            for (int i = 0; i < lines; ++i) {
+                const int line = g * lines + i;
+                if (S != Source::Nibbles || i < 4)
+                    _mm_prefetch(reinterpret_cast<const char *>(block) + prefetchBytes + line * lineBytes, _MM_HINT_T0);
+                I w = lineOf<S>(block, line);
+                hide(w);
+#pragma GCC unroll 16
+                for (int m = 0; m < R; ++m)
+                    sum[m] = _mm512_dpbusd_epi32(sum[m], w, quad(a + m * x.stride + b * 32 + line * 4));
+            }
+            const Z scales = _mm512_load_ps(slice.scales + (b * groups + g) * panelRows);
+#pragma GCC unroll 16
+            for (int m = 0; m < R; ++m) {
+                const std::int64_t at = m * x.blocksPerRow + offset + b;
+                f[m] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[m]),
+                                       _mm512_mul_ps(scales, _mm512_set1_ps(x.blocks[at].scale)), f[m]);
+                if constexpr (HasMin) {
+                    const float scaledSum = Halves ? x.halves[at * 2 + g].scaledSum : x.blocks[at].scaledSum;
+                    f[m] = _mm512_fmadd_ps(_mm512_load_ps(slice.mins + (b * groups + g) * panelRows),
+                                           _mm512_set1_ps(scaledSum), f[m]);
+                }
+            }
+        }
+    }
+#pragma GCC unroll 16
+    for (int m = 0; m < R; ++m)
+        _mm512_storeu_ps(out + m * panelRows, f[m]);
+}
+
+QuantRows rowsFrom(const QuantRows &x, int row)
+{
+    return {x.numbers + row * x.stride, x.blocks + row * x.blocksPerRow,
+            x.halves == nullptr ? nullptr : x.halves + row * x.blocksPerRow * 2, x.stride, x.blocksPerRow};
+}
+
+template<Source S, bool HasMin, bool Halves>
+void overRows(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, int rows, bool first, float *out)
+{
+    using Tile = void (*)(const PanelSlice &, const QuantRows &, std::int64_t, bool, float *);
+    static constexpr Tile tiles[mostRows + 1] = {nullptr,
+                                                 tile<1, S, HasMin, Halves>,
+                                                 tile<2, S, HasMin, Halves>,
+                                                 tile<3, S, HasMin, Halves>,
+                                                 tile<4, S, HasMin, Halves>,
+                                                 tile<5, S, HasMin, Halves>,
+                                                 tile<6, S, HasMin, Halves>,
+                                                 tile<7, S, HasMin, Halves>,
+                                                 tile<8, S, HasMin, Halves>};
+    for (int m = 0; m < rows; m += mostRows) {
+        const int step = rows - m < mostRows ? rows - m : mostRows;
+        tiles[step](slice, rowsFrom(x, m), offset, first, out + m * panelRows);
+    }
+}
+
+using Products = void (*)(const PanelSlice &, const QuantRows &, std::int64_t, int, bool, float *);
+
+Products productsOf(const PanelLayout &layout, bool nibbles)
+{
+    if (layout.values == PanelValues::Small && nibbles)
+        return layout.hasMin ? overRows<Source::Nibbles, true, false> : overRows<Source::Nibbles, false, false>;
+    if (layout.values == PanelValues::Small)
+        return layout.hasMin ? overRows<Source::SmallBytes, true, false> : overRows<Source::SmallBytes, false, false>;
+    if (layout.values == PanelValues::Unsigned)
+        return layout.groupWidth == 16 ? overRows<Source::UnsignedBytes, true, true>
+                                       : overRows<Source::UnsignedBytes, true, false>;
+    return layout.groupWidth == 16 ? overRows<Source::SignedBytes, false, true>
+                                   : overRows<Source::SignedBytes, false, false>;
+}
+
+void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, int rows,
+                const PanelScratch &scratch, float *tile)
+{
+    const int bytesPerBlock = (layout.byteLines + layout.nibbleLines + layout.bitLines) * lineBytes;
+    const bool nibbles = layout.values == PanelValues::Small && rows < unpackFromRows;
+    const bool direct = nibbles || layout.byteLines != 0;
+    const Products run = productsOf(layout, nibbles);
+    for (int b = 0; b < layout.blocks; b += quantSliceBlocks) {
+        const int count = layout.blocks - b < quantSliceBlocks ? layout.blocks - b : quantSliceBlocks;
+        unpackPanelAvx2(layout, panel, b, count, direct ? nullptr : scratch.lines, scratch.scales, scratch.mins);
+        const PanelSlice slice{direct ? panel + static_cast<std::int64_t>(b) * bytesPerBlock : scratch.lines,
+                               scratch.scales, layout.hasMin ? scratch.mins : nullptr, count,
+                               direct ? bytesPerBlock : 8 * lineBytes};
+        run(slice, x, b, rows, b == 0, tile);
+    }
+}
+
+} // namespace
+
+LevelKernels avx512VnniKernels()
+{
+    LevelKernels kernels = avx512Kernels();
+    kernels.quantPanel = quantPanel;
+    return kernels;
+}
+
+} // namespace kernels

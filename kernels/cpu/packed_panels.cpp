@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "kernels/cpu/packed_panels.h"
+
+#include "kernels/cpu/panel_pack.h"
+#include "kernels/error.h"
+
+#include <algorithm>
+
+namespace kernels {
+
+PackedPanels::PackedPanels(std::span<const WeightPart> parts, WeightArena &arena, ThreadPool &pool)
+{
+    m_columns = parts[0].columns;
+    std::int64_t panelCount = 0;
+    for (const WeightPart &source : parts) {
+        Part part;
+        part.layout = panelLayout(source.type, source.columns);
+        part.firstRow = m_rows;
+        part.rows = source.rows;
+        part.firstPanel = panelCount;
+        part.panels = (source.rows + panelRows - 1) / panelRows;
+        const std::size_t bytes = static_cast<std::size_t>(part.panels) * part.layout.panelBytes;
+        part.data = arena.allocate(bytes);
+        pool.run(static_cast<int>(part.panels), [&](int p, int) {
+            packPanel(source, part.layout, static_cast<std::int64_t>(p) * panelRows,
+                      part.data.get() + static_cast<std::size_t>(p) * part.layout.panelBytes);
+        });
+        panelCount += part.panels;
+        m_rows += source.rows;
+        m_partRows.push_back(source.rows);
+        m_residentBytes += bytes;
+        m_needsQuantized = m_needsQuantized || part.layout.blocks > 0;
+        m_needsHalves = m_needsHalves || (part.layout.groupWidth == 16 && part.layout.blocks > 0);
+        m_parts.push_back(std::move(part));
+    }
+    m_bytesPerPass = m_residentBytes;
+}
+
+std::int64_t PackedPanels::panels() const
+{
+    return m_parts.back().firstPanel + m_parts.back().panels;
+}
+
+PackedPanels::Panel PackedPanels::panel(std::int64_t index) const
+{
+    const Part *part = m_parts.data();
+    while (index >= part->firstPanel + part->panels)
+        ++part;
+    const std::int64_t inPart = index - part->firstPanel;
+    const auto rows = static_cast<int>(std::min<std::int64_t>(panelRows, part->rows - inPart * panelRows));
+    return {&part->layout, part->data.get() + static_cast<std::size_t>(inPart) * part->layout.panelBytes,
+            part->firstRow + inPart * panelRows, rows};
+}
+
+void PackedPanels::expandRow(std::int64_t row, float *target) const
+{
+    for (const Part &part : m_parts) {
+        if (row >= part.firstRow + part.rows)
+            continue;
+        const std::int64_t inPart = row - part.firstRow;
+        const std::uint8_t *panel =
+            part.data.get() + static_cast<std::size_t>(inPart / panelRows) * part.layout.panelBytes;
+        expandPanelRow(part.layout, panel, static_cast<int>(inPart % panelRows), target);
+        return;
+    }
+    CHECK(row < m_rows);
+}
+
+} // namespace kernels

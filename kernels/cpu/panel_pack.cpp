@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "kernels/cpu/panel_pack.h"
+
+#include "kernels/cpu/panel_blocks.h"
+#include "kernels/cpu/panel_unpack.h"
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace kernels {
+
+namespace {
+
+std::size_t aligned(std::size_t bytes)
+{
+    return (bytes + lineBytes - 1) / lineBytes * lineBytes;
+}
+
+/// The numbers of a type: values, integer offset, byte, nibble and bit lines, scales, minimum, group width.
+PanelLayout quantLayout(DType type)
+{
+    using V = PanelValues;
+    using S = PanelScales;
+    const auto make = [](V values, S scales, bool hasMin, int group, int offset, int bytes, int nibbles, int bits) {
+        PanelLayout layout{};
+        layout.values = values;
+        layout.scales = scales;
+        layout.hasMin = hasMin;
+        layout.groupWidth = static_cast<std::uint8_t>(group);
+        layout.integerOffset = static_cast<std::uint8_t>(offset);
+        layout.byteLines = static_cast<std::uint8_t>(bytes);
+        layout.nibbleLines = static_cast<std::uint8_t>(nibbles);
+        layout.bitLines = static_cast<std::uint8_t>(bits);
+        return layout;
+    };
+    switch (type) {
+    case DType::Q4_0:
+        return make(V::Small, S::Half, false, 32, 8, 0, 4, 0);
+    case DType::Q4_1:
+        return make(V::Small, S::Half, true, 32, 0, 0, 4, 0);
+    case DType::Q5_0:
+        return make(V::Signed, S::Half, false, 32, 16, 0, 4, 1);
+    case DType::Q5_1:
+        return make(V::Unsigned, S::Half, true, 32, 0, 0, 4, 1);
+    case DType::Q8_0:
+        return make(V::Signed, S::Half, false, 32, 0, 8, 0, 0);
+    case DType::Q2_K:
+        return make(V::Unsigned, S::Super, true, 16, 0, 0, 0, 2);
+    case DType::Q3_K:
+        return make(V::Signed, S::Super, false, 16, 4, 0, 0, 3);
+    case DType::Q4_K:
+        return make(V::Small, S::Super, true, 32, 0, 0, 4, 0);
+    case DType::Q5_K:
+        return make(V::Unsigned, S::Super, true, 32, 0, 0, 4, 1);
+    case DType::Q6_K:
+        return make(V::Signed, S::Super, false, 16, 32, 0, 4, 2);
+    case DType::IQ4_NL:
+        return make(V::Iq4Table, S::Half, false, 32, 0, 0, 4, 0);
+    case DType::IQ4_XS:
+        return make(V::Iq4Table, S::Super, false, 32, 0, 0, 4, 0);
+    default:
+        CHECK(type == DType::MXFP4);
+        return make(V::E2m1Table, S::Exponent, false, 32, 0, 0, 4, 0);
+    }
+}
+
+PanelLayout floatLayout(DType type, std::int64_t columns)
+{
+    PanelLayout layout{};
+    layout.values = type == DType::F32 ? PanelValues::Float
+        : type == DType::F16           ? PanelValues::Half
+                                       : PanelValues::Brain;
+    layout.columns = static_cast<std::int32_t>(columns);
+    layout.panelBytes =
+        aligned(static_cast<std::size_t>(columns) * panelRows * static_cast<std::size_t>(info(type).blockBytes));
+    return layout;
+}
+
+void packFloatPanel(const WeightPart &part, std::int64_t firstRow, std::int64_t rows, std::uint8_t *panel)
+{
+    const auto size = static_cast<std::size_t>(info(part.type).blockBytes);
+    const auto rowSize = static_cast<std::size_t>(part.columns) * size;
+    for (std::int64_t r = 0; r < rows; ++r) {
+        const std::byte *source = part.data + static_cast<std::size_t>(firstRow + r) * rowSize;
+        for (std::int64_t k = 0; k < part.columns; ++k)
+            std::memcpy(panel + static_cast<std::size_t>(k * panelRows + r) * size,
+                        source + static_cast<std::size_t>(k) * size, size);
+    }
+}
+
+void packLines(const RawBlock &block, const PanelLayout &layout, int row, std::uint8_t *lines)
+{
+    for (int i = 0; i < 8; ++i) {
+        for (int c = 0; c < 4; ++c) {
+            const std::uint8_t quant = block.quants[static_cast<std::size_t>(4 * i + c)];
+            const int at = 4 * row + c;
+            if (layout.byteLines != 0)
+                lines[i * lineBytes + at] = quant;
+            else if (layout.nibbleLines != 0)
+                lines[i % 4 * lineBytes + at] |= static_cast<std::uint8_t>((quant & 15) << (i < 4 ? 0 : 4));
+            std::uint8_t *plane = lines + (layout.byteLines + layout.nibbleLines) * lineBytes + at;
+            for (int p = 0; p < layout.bitLines; ++p)
+                plane[p * lineBytes] |= static_cast<std::uint8_t>(((quant >> (layout.nibbleLines + p)) & 1) << i);
+        }
+    }
+}
+
+void packScales(const RawBlock &block, const PanelLayout &layout, std::int64_t b, int row, std::uint8_t *panel)
+{
+    const auto store16 = [&](std::size_t plane, std::int64_t group, std::uint16_t value) {
+        std::memcpy(panel + plane + static_cast<std::size_t>(group * panelRows + row) * 2, &value, 2);
+    };
+    if (layout.scales == PanelScales::Exponent) {
+        panel[layout.scaleAt + static_cast<std::size_t>(b * panelRows + row)] = static_cast<std::uint8_t>(block.scale);
+    } else if (layout.scales == PanelScales::Half) {
+        store16(layout.scaleAt, b, block.scale);
+        if (layout.hasMin)
+            store16(layout.minAt, b, block.min);
+    } else {
+        const int groups = blockWidth / layout.groupWidth;
+        for (int g = 0; g < groups; ++g) {
+            const auto at = static_cast<std::size_t>((b * groups + g) * panelRows + row);
+            panel[layout.scaleAt + at] = static_cast<std::uint8_t>(block.factors[static_cast<std::size_t>(g)]);
+            if (layout.hasMin)
+                panel[layout.minAt + at] = block.minFactors[static_cast<std::size_t>(g)];
+        }
+        store16(layout.superScaleAt, b / 8, block.scale);
+        if (layout.hasMin)
+            store16(layout.superMinAt, b / 8, block.min);
+    }
+}
+
+} // namespace
+
+PanelLayout panelLayout(DType type, std::int64_t columns)
+{
+    if (!info(type).quantized)
+        return floatLayout(type, columns);
+    PanelLayout layout = quantLayout(type);
+    layout.columns = static_cast<std::int32_t>(columns);
+    layout.blocks = static_cast<std::int32_t>(columns / blockWidth);
+    const auto blocks = static_cast<std::size_t>(layout.blocks);
+    const std::size_t groups = blocks * blockWidth / layout.groupWidth;
+    const std::size_t scaleBytes = groups * panelRows * (layout.scales == PanelScales::Half ? 2U : 1U);
+    const std::size_t superBytes = layout.scales == PanelScales::Super ? blocks / 8 * panelRows * 2 : 0;
+    const auto lines = static_cast<std::size_t>(layout.byteLines + layout.nibbleLines + layout.bitLines);
+    layout.scaleAt = blocks * lines * lineBytes;
+    layout.minAt = layout.scaleAt + scaleBytes;
+    layout.superScaleAt = layout.minAt + (layout.hasMin ? scaleBytes : 0);
+    layout.superMinAt = layout.superScaleAt + superBytes;
+    layout.panelBytes = aligned(layout.superMinAt + (layout.hasMin ? superBytes : 0));
+    return layout;
+}
+
+void packPanel(const WeightPart &part, const PanelLayout &layout, std::int64_t firstRow, std::uint8_t *panel)
+{
+    const std::int64_t rows = std::min<std::int64_t>(panelRows, part.rows - firstRow);
+    if (layout.blocks == 0) {
+        packFloatPanel(part, firstRow, rows, panel);
+        return;
+    }
+    const auto lines = static_cast<std::size_t>(layout.byteLines + layout.nibbleLines + layout.bitLines);
+    const std::size_t rowSize = rowBytes(part.type, part.columns);
+    for (int r = 0; r < rows; ++r) {
+        const auto *source =
+            reinterpret_cast<const std::uint8_t *>(part.data) + static_cast<std::size_t>(firstRow + r) * rowSize;
+        for (std::int64_t b = 0; b < layout.blocks; ++b) {
+            const RawBlock block = readRawBlock(part.type, source, b);
+            packLines(block, layout, r, panel + static_cast<std::size_t>(b) * lines * lineBytes);
+            packScales(block, layout, b, r, panel);
+        }
+    }
+}
+
+} // namespace kernels

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Row-wise operations on AVX2.
+#include "kernels/cpu/level.h"
+#include "kernels/cpu/tiles_avx2.h"
+
+namespace kernels {
+
+namespace {
+
+using F = __m256;
+using I = __m256i;
+
+// Below this 127 / largest is not a finite float any more; such a block counts as zero.
+constexpr float smallestBlock = 1e-36F;
+
+float horizontalSum(F v)
+{
+    __m128 h = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    h = _mm_add_ps(h, _mm_movehl_ps(h, h));
+    return _mm_cvtss_f32(_mm_add_ss(h, _mm_movehdup_ps(h)));
+}
+
+/// Sums of elements 0..15 and 16..31.
+struct HalfSums {
+    int first;
+    int second;
+};
+
+int sumOf(I v)
+{
+    __m128i s = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
+}
+
+/// Largest magnitude of a block as the bits of a float: whole numbers order them, NaN above infinity above all.
+int largestBits(const F (&v)[4])
+{
+    const I magnitude = _mm256_set1_epi32(0x7fffffff);
+    I largest = _mm256_setzero_si256();
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i)
+        largest = _mm256_max_epi32(largest, _mm256_and_si256(_mm256_castps_si256(v[i]), magnitude));
+    __m128i m = _mm_max_epi32(_mm256_castsi256_si128(largest), _mm256_extracti128_si256(largest, 1));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
+    return _mm_cvtsi128_si32(_mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1)));
+}
+
+void storeRecord(float scale, HalfSums sums, BlockRecord &record, HalfRecord *halves)
+{
+    const int sum = sums.first + sums.second;
+    record.scale = scale;
+    record.scaledSum = scale * static_cast<float>(sum);
+    record.minus128 = -128 * sum;
+    record.minus8 = -8 * sum;
+    if (halves != nullptr) {
+        halves[0].scaledSum = scale * static_cast<float>(sums.first);
+        halves[0].minus128 = -128 * sums.first;
+        halves[1].scaledSum = scale * static_cast<float>(sums.second);
+        halves[1].minus128 = -128 * sums.second;
+    }
+}
+
+void quantizeBlock(const float *x, std::int8_t *numbers, BlockRecord &record, HalfRecord *halves)
+{
+    F v[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i)
+        v[i] = _mm256_loadu_ps(x + i * 8);
+    const int bits = largestBits(v);
+    const float largest = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(bits)));
+    const bool finite = bits < 0x7f800000;
+    if (!finite || largest < smallestBlock) {
+        _mm256_storeu_si256(reinterpret_cast<I *>(numbers), _mm256_setzero_si256());
+        storeRecord(finite ? 0.0F : __builtin_nanf(""), {0, 0}, record, halves);
+        return;
+    }
+    const F inverse = _mm256_set1_ps(127.0F / largest);
+    I n[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i)
+        n[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], inverse));
+    const HalfSums sums{sumOf(_mm256_add_epi32(n[0], n[1])), sumOf(_mm256_add_epi32(n[2], n[3]))};
+    const I packed = _mm256_packs_epi16(_mm256_packs_epi32(n[0], n[1]), _mm256_packs_epi32(n[2], n[3]));
+    const I order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    _mm256_storeu_si256(reinterpret_cast<I *>(numbers), _mm256_permutevar8x32_epi32(packed, order));
+    storeRecord(largest / 127.0F, sums, record, halves);
+}
+
+void quantizeRow(const float *x, int columns, std::int8_t *numbers, BlockRecord *blocks, HalfRecord *halves)
+{
+    for (int b = 0; b < columns / blockWidth; ++b)
+        quantizeBlock(x + b * blockWidth, numbers + b * blockWidth, blocks[b],
+                      halves != nullptr ? halves + 2 * b : nullptr);
+}
+
+// exp(x) = 2^n exp(r), |r| <= ln 2 / 2, with the Taylor series up to r^7 (5e-9 relative). Below -87 the result is 0, as
+// masked scores of attention need; NaN stays NaN because the second operand of min and max wins.
+inline __attribute__((always_inline)) F exponential(F x)
+{
+    const F lowest = _mm256_set1_ps(-87.0F);
+    const F clamped = _mm256_max_ps(lowest, _mm256_min_ps(_mm256_set1_ps(88.0F), x));
+    const F n = _mm256_round_ps(_mm256_mul_ps(clamped, _mm256_set1_ps(1.44269504F)),
+                                _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    F r = _mm256_fnmadd_ps(n, _mm256_set1_ps(0.693359375F), clamped); // ln 2 in two parts, the first exact
+    r = _mm256_fnmadd_ps(n, _mm256_set1_ps(-2.12194440e-4F), r);
+    F p = _mm256_set1_ps(1.0F / 5040.0F);
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0F / 720.0F));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0F / 120.0F));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0F / 24.0F));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0F / 6.0F));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.5F));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0F));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0F));
+    const I power = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
+    const F result = _mm256_mul_ps(p, _mm256_castsi256_ps(power));
+    return _mm256_and_ps(result, _mm256_cmp_ps(x, lowest, _CMP_NLT_UQ));
+}
+
+/// The first `left` of eight floats.
+I firstOnes(std::int64_t left)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(left)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+void addRow(const float *x, float *inout, std::int64_t n)
+{
+    std::int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(inout + i, _mm256_add_ps(_mm256_loadu_ps(inout + i), _mm256_loadu_ps(x + i)));
+    for (; i < n; ++i)
+        inout[i] += x[i];
+}
+
+F siluTimes(F gate, F up)
+{
+    const F minus = _mm256_xor_ps(gate, _mm256_set1_ps(-0.0F));
+    const F denominator = _mm256_add_ps(_mm256_set1_ps(1.0F), exponential(minus));
+    return _mm256_mul_ps(_mm256_div_ps(gate, denominator), up);
+}
+
+void siluMultiply(const float *gate, const float *up, float *out, int n)
+{
+    for (int i = 0; i < n; i += 8) {
+        if (n - i >= 8) {
+            _mm256_storeu_ps(out + i, siluTimes(_mm256_loadu_ps(gate + i), _mm256_loadu_ps(up + i)));
+        } else {
+            const I mask = firstOnes(n - i);
+            _mm256_maskstore_ps(out + i, mask,
+                                siluTimes(_mm256_maskload_ps(gate + i, mask), _mm256_maskload_ps(up + i, mask)));
+        }
+    }
+}
+
+double sumOfSquares(const float *x, std::int64_t n)
+{
+    __m256d sums[2] = {_mm256_setzero_pd(), _mm256_setzero_pd()};
+    std::int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const F v = _mm256_loadu_ps(x + i);
+        const __m256d low = _mm256_cvtps_pd(_mm256_castps256_ps128(v));
+        const __m256d high = _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1));
+        sums[0] = _mm256_fmadd_pd(low, low, sums[0]);
+        sums[1] = _mm256_fmadd_pd(high, high, sums[1]);
+    }
+    const __m256d sum = _mm256_add_pd(sums[0], sums[1]);
+    const __m128d pair = _mm_add_pd(_mm256_castpd256_pd128(sum), _mm256_extractf128_pd(sum, 1));
+    double total = _mm_cvtsd_f64(pair) + _mm_cvtsd_f64(_mm_unpackhi_pd(pair, pair));
+    for (; i < n; ++i)
+        total += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+    return total;
+}
+
+void rmsNormRow(const float *x, const float *weight, float epsilon, float *out, std::int64_t n)
+{
+    const double mean = sumOfSquares(x, n) / static_cast<double>(n);
+    const auto factor = static_cast<float>(1.0 / __builtin_sqrt(mean + static_cast<double>(epsilon)));
+    const F factors = _mm256_set1_ps(factor);
+    std::int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(out + i,
+                         _mm256_mul_ps(_mm256_mul_ps(_mm256_loadu_ps(x + i), factors), _mm256_loadu_ps(weight + i)));
+    for (; i < n; ++i)
+        out[i] = x[i] * factor * weight[i];
+}
+
+void storeHalf(const float *x, std::uint16_t *target, int n)
+{
+    int i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm_storeu_si128(reinterpret_cast<__m128i *>(target + i),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+    for (; i < n; ++i)
+        target[i] = _cvtss_sh(x[i], _MM_FROUND_TO_NEAREST_INT);
+}
+
+float largest(const float *scores, int n)
+{
+    F m = _mm256_loadu_ps(scores);
+    for (int i = 8; i < n; i += 8)
+        m = _mm256_max_ps(m, _mm256_loadu_ps(scores + i));
+    __m128 h = _mm_max_ps(_mm256_castps256_ps128(m), _mm256_extractf128_ps(m, 1));
+    h = _mm_max_ps(h, _mm_movehl_ps(h, h));
+    return _mm_cvtss_f32(_mm_max_ss(h, _mm_movehdup_ps(h)));
+}
+
+float exponentials(float *scores, float shift, int n)
+{
+    const F shifts = _mm256_set1_ps(shift);
+    F sum = _mm256_setzero_ps();
+    for (int i = 0; i < n; i += 8) {
+        const F e = exponential(_mm256_sub_ps(_mm256_loadu_ps(scores + i), shifts));
+        _mm256_storeu_ps(scores + i, e);
+        sum = _mm256_add_ps(sum, e);
+    }
+    return horizontalSum(sum);
+}
+
+// tanh(x) = 1 - 2 / (exp(2x) + 1)
+void softCap(float *scores, float cap, int n)
+{
+    const F one = _mm256_set1_ps(1.0F);
+    const F two = _mm256_set1_ps(2.0F);
+    for (int i = 0; i < n; i += 8) {
+        const F e = exponential(_mm256_mul_ps(two, _mm256_div_ps(_mm256_loadu_ps(scores + i), _mm256_set1_ps(cap))));
+        const F tangent = _mm256_sub_ps(one, _mm256_div_ps(two, _mm256_add_ps(e, one)));
+        _mm256_storeu_ps(scores + i, _mm256_mul_ps(_mm256_set1_ps(cap), tangent));
+    }
+}
+
+void scaleRow(float *row, float factor, std::int64_t n)
+{
+    std::int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(row + i, _mm256_mul_ps(_mm256_loadu_ps(row + i), _mm256_set1_ps(factor)));
+    for (; i < n; ++i)
+        row[i] *= factor;
+}
+
+void blendRow(float *row, float a, const float *other, float b, std::int64_t n)
+{
+    std::int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const F scaled = _mm256_mul_ps(_mm256_loadu_ps(row + i), _mm256_set1_ps(a));
+        _mm256_storeu_ps(row + i, _mm256_fmadd_ps(_mm256_loadu_ps(other + i), _mm256_set1_ps(b), scaled));
+    }
+    for (; i < n; ++i)
+        row[i] = row[i] * a + other[i] * b;
+}
+
+} // namespace
+
+void addRowKernelsAvx2(LevelKernels &kernels)
+{
+    kernels.quantizeRow = quantizeRow;
+    kernels.addRow = addRow;
+    kernels.siluMultiply = siluMultiply;
+    kernels.rmsNormRow = rmsNormRow;
+    kernels.storeHalf = storeHalf;
+    kernels.largest = largest;
+    kernels.exponentials = exponentials;
+    kernels.softCap = softCap;
+    kernels.scaleRow = scaleRow;
+    kernels.blendRow = blendRow;
+}
+
+} // namespace kernels

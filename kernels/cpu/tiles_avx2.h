@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <immintrin.h>
+
+namespace kernels {
+
+struct LevelKernels;
+
+/// Set the functions of one file each.
+void addFloatKernelsAvx2(LevelKernels &kernels); ///< products with float panels, attention loads
+void addRowKernelsAvx2(LevelKernels &kernels);   ///< row-wise operations
+
+} // namespace kernels

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "kernels/ops.h"
+#include "tests/support/kernel_data.h"
+#include "tests/support/tolerance.h"
+
+#include <QTest>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <random>
+
+using namespace kernels;
+
+namespace {
+
+constexpr float sentinel = -7.25e11F;
+
+/// One sequence's queries, keys and values by absolute position.
+struct Sequence {
+    std::vector<float> q; ///< [context, heads, headDim]
+    std::vector<float> k; ///< [context, kvHeads, headDim]
+    std::vector<float> v;
+    int context = 0;
+};
+
+struct Shape {
+    AttentionShape attention;
+    DType kv = DType::F32;
+};
+
+Shape shapeOf(int heads, int kvHeads, int headDim, DType kv)
+{
+    Shape shape;
+    shape.attention.heads = heads;
+    shape.attention.kvHeads = kvHeads;
+    shape.attention.headDim = headDim;
+    shape.attention.scale = 1.0F / std::sqrt(static_cast<float>(headDim));
+    shape.kv = kv;
+    return shape;
+}
+
+Sequence makeSequence(const Shape &shape, int context, std::uint32_t seed)
+{
+    const auto rows = static_cast<std::size_t>(context * shape.attention.headDim);
+    Sequence sequence;
+    sequence.context = context;
+    sequence.q = kernel_data::randomFloats(rows * static_cast<std::size_t>(shape.attention.heads), seed);
+    sequence.k = kernel_data::randomFloats(rows * static_cast<std::size_t>(shape.attention.kvHeads), seed + 1);
+    sequence.v = kernel_data::randomFloats(rows * static_cast<std::size_t>(shape.attention.kvHeads), seed + 2);
+    for (float &value : sequence.q)
+        value *= 4.0F; // scores that make the softmax uneven
+    return sequence;
+}
+
+/// A paged cache that sequences run in, a chunk at a time. Slots that nothing was stored to hold NaN.
+class Cache {
+public:
+    Cache(Ops &ops, const Shape &shape, int blockTokens, int blocks, std::uint32_t seed)
+        : m_ops(ops)
+        , m_shape(shape)
+        , m_blockTokens(blockTokens)
+        , m_stream(ops.makeStream())
+        , m_free(static_cast<std::size_t>(blocks))
+    {
+        const AttentionShape &a = shape.attention;
+        const auto elements =
+            static_cast<std::size_t>(blocks) * 2 * static_cast<std::size_t>(a.kvHeads * blockTokens * a.headDim);
+        m_bytes.assign(elements * static_cast<std::size_t>(info(shape.kv).blockBytes),
+                       std::byte{0xff}); // NaN in every type
+        m_layer = makeView(m_bytes.data(), shape.kv, blocks * 2, a.kvHeads, blockTokens, a.headDim);
+        std::iota(m_free.begin(), m_free.end(), 0);
+        std::shuffle(m_free.begin(), m_free.end(), std::mt19937(seed));
+    }
+
+    /// One step: for each sequence, tokens [first, last). Returns the outputs, sequence after sequence.
+    struct Chunk {
+        const Sequence *sequence;
+        std::vector<int> *blocks;
+        int first;
+        int last;
+    };
+    std::vector<float> step(std::vector<Chunk> chunks);
+
+    bool guardsUnchanged = true;
+
+private:
+    void store(const Chunk &chunk);
+
+    Ops &m_ops;
+    Shape m_shape;
+    int m_blockTokens;
+    std::unique_ptr<Stream> m_stream;
+    std::vector<int> m_free;
+    std::vector<std::byte> m_bytes;
+    TensorView m_layer;
+};
+
+void Cache::store(const Chunk &chunk)
+{
+    const AttentionShape &a = m_shape.attention;
+    while (static_cast<int>(chunk.blocks->size()) * m_blockTokens < chunk.last) {
+        chunk.blocks->push_back(m_free.back());
+        m_free.pop_back();
+    }
+    std::vector<int> places;
+    for (int t = chunk.first; t < chunk.last; ++t)
+        places.push_back((*chunk.blocks)[static_cast<std::size_t>(t / m_blockTokens)] * m_blockTokens
+                         + t % m_blockTokens);
+    const std::int64_t offset = static_cast<std::int64_t>(chunk.first) * a.kvHeads * a.headDim;
+    std::vector<float> k(chunk.sequence->k.begin() + offset, chunk.sequence->k.end());
+    std::vector<float> v(chunk.sequence->v.begin() + offset, chunk.sequence->v.end());
+    const auto view = [&](std::vector<float> &data) {
+        return makeView(data.data(), DType::F32, chunk.last - chunk.first, a.kvHeads, a.headDim);
+    };
+    m_ops.kvStore(view(k), view(v), m_layer, places, *m_stream);
+}
+
+std::vector<float> Cache::step(std::vector<Chunk> chunks)
+{
+    const AttentionShape &a = m_shape.attention;
+    const int width = a.heads * a.headDim;
+    std::vector<int> starts{0};
+    std::vector<int> lengths;
+    std::size_t maxBlocks = 0;
+    std::vector<float> q;
+    for (const Chunk &chunk : chunks) {
+        store(chunk);
+        starts.push_back(starts.back() + chunk.last - chunk.first);
+        lengths.push_back(chunk.last);
+        maxBlocks = std::max(maxBlocks, chunk.blocks->size());
+        q.insert(q.end(), chunk.sequence->q.begin() + chunk.first * width,
+                 chunk.sequence->q.begin() + chunk.last * width);
+    }
+    std::vector<int> tables(chunks.size() * maxBlocks, -1);
+    for (std::size_t s = 0; s < chunks.size(); ++s)
+        std::copy(chunks[s].blocks->begin(), chunks[s].blocks->end(),
+                  tables.begin() + static_cast<std::ptrdiff_t>(s * maxBlocks));
+    const PagedBatch batch{starts, lengths, tables, static_cast<int>(maxBlocks), m_blockTokens};
+    const int tokens = starts.back();
+    std::vector<float> padded(static_cast<std::size_t>(tokens * (width + 3) + 3), sentinel);
+    TensorView out = makeView(padded.data() + 3, DType::F32, tokens, a.heads, a.headDim);
+    out.strides[0] = width + 3;
+    m_ops.pagedAttention(makeView(q.data(), DType::F32, tokens, a.heads, a.headDim), m_layer, batch, a, out, *m_stream);
+    std::vector<float> result;
+    for (int t = 0; t < tokens; ++t) {
+        const auto row = padded.begin() + t * (width + 3);
+        guardsUnchanged = guardsUnchanged && std::count(row, row + 3, sentinel) == 3;
+        result.insert(result.end(), row + 3, row + 3 + width);
+    }
+    return result;
+}
+
+bool sameBits(const std::vector<float> &a, const std::vector<float> &b)
+{
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+/// All positions of a sequence, `chunk` tokens a step.
+std::vector<float> runInChunks(Ops &ops, const Shape &shape, const Sequence &sequence, int blockTokens,
+                               std::vector<int> chunks)
+{
+    Cache cache(ops, shape, blockTokens, sequence.context / blockTokens + 2,
+                static_cast<std::uint32_t>(blockTokens + chunks[0]));
+    std::vector<int> blocks;
+    std::vector<float> all;
+    std::size_t next = 0;
+    for (int first = 0; first < sequence.context;) {
+        const int last = std::min(sequence.context, first + chunks[next++ % chunks.size()]);
+        const std::vector<float> part = cache.step({{&sequence, &blocks, first, last}});
+        all.insert(all.end(), part.begin(), part.end());
+        first = last;
+    }
+    return all;
+}
+
+} // namespace
+
+class TestAttention : public QObject {
+    Q_OBJECT
+
+private slots:
+    void matchesReference_data();
+    void matchesReference();
+    void chunksBlocksAndThreadsDoNotMatter_data();
+    void chunksBlocksAndThreadsDoNotMatter();
+    void neighboursDoNotMatter_data() { levels(); }
+    void neighboursDoNotMatter();
+    void notANumberStaysWithThoseWhoSeeIt_data() { levels(); }
+    void notANumberStaysWithThoseWhoSeeIt();
+
+private:
+    static void levels();
+};
+
+#define REQUIRE_LEVEL(level)                                                                                           \
+    if (!kernel_data::hasLevel((level).toStdString()))                                                                 \
+    QSKIP(qPrintable(QStringLiteral("this machine lacks the level %1").arg(level)))
+
+void TestAttention::levels()
+{
+    QTest::addColumn<QString>("level");
+    for (const std::string &level : kernel_data::allLevels())
+        QTest::newRow(level.c_str()) << QString::fromStdString(level);
+}
+
+void TestAttention::matchesReference_data()
+{
+    QTest::addColumn<QString>("level");
+    QTest::addColumn<int>("heads");
+    QTest::addColumn<int>("kvHeads");
+    QTest::addColumn<int>("headDim");
+    QTest::addColumn<int>("kv");
+    QTest::addColumn<int>("window");
+    QTest::addColumn<double>("softCap");
+    QTest::addColumn<bool>("sinks");
+    for (const std::string &level : kernel_data::allLevels()) {
+        for (const DType kv : {DType::F32, DType::F16, DType::BF16}) {
+            const auto row = [&](const char *what, int heads, int kvHeads, int headDim, int window, double softCap,
+                                 bool sinks) {
+                QTest::addRow("%s %s %s", level.c_str(), std::string(info(kv).name).c_str(), what)
+                    << QString::fromStdString(level) << heads << kvHeads << headDim << static_cast<int>(kv) << window
+                    << softCap << sinks;
+            };
+            row("grouped 64", 9, 3, 64, 0, 0.0, false);
+            row("multi-head 80", 4, 4, 80, 0, 0.0, false);
+            row("multi-query 128", 8, 1, 128, 0, 0.0, false);
+            row("odd 20", 2, 1, 20, 0, 0.0, false);
+            row("odd 7", 3, 3, 7, 0, 0.0, false);
+            row("window", 4, 2, 64, 50, 0.0, false);
+            row("window of one", 4, 2, 16, 1, 0.0, false);
+            row("soft cap", 4, 2, 64, 0, 1.5, false);
+            row("sinks", 6, 2, 64, 0, 0.0, true);
+            row("all", 6, 2, 48, 300, 3.0, true);
+        }
+    }
+}
+
+void TestAttention::matchesReference()
+{
+    QFETCH(QString, level);
+    QFETCH(int, heads);
+    QFETCH(int, kvHeads);
+    QFETCH(int, headDim);
+    QFETCH(int, kv);
+    QFETCH(int, window);
+    QFETCH(double, softCap);
+    QFETCH(bool, sinks);
+    REQUIRE_LEVEL(level);
+    const auto ops = kernel_data::cpu(level.toStdString(), 2);
+    const auto truth = kernel_data::reference();
+    Shape shape = shapeOf(heads, kvHeads, headDim, static_cast<DType>(kv));
+    shape.attention.window = window;
+    shape.attention.softCap = static_cast<float>(softCap);
+    const std::vector<float> sinkScores{0.5F, -2.0F, 3.0F, 0.0F, 1.0F, -1.0F};
+    shape.attention.sinks = sinks ? sinkScores.data() : nullptr;
+    const Sequence longOne = makeSequence(shape, 620, 1);
+    const Sequence shortOne = makeSequence(shape, 37, 2);
+    const Sequence single = makeSequence(shape, 1, 3);
+    const auto run = [&](Ops &backend) {
+        Cache cache(backend, shape, 16, 64, 9);
+        std::vector<int> blocks[3];
+        std::vector<float> all;
+        const auto append = [&](const std::vector<float> &part) { all.insert(all.end(), part.begin(), part.end()); };
+        append(cache.step({{&longOne, &blocks[0], 0, 300}, {&shortOne, &blocks[1], 0, 36}}));
+        append(cache.step(
+            {{&longOne, &blocks[0], 300, 618}, {&shortOne, &blocks[1], 36, 37}, {&single, &blocks[2], 0, 1}}));
+        append(cache.step({{&longOne, &blocks[0], 618, 619}}));
+        append(cache.step({{&longOne, &blocks[0], 619, 620}}));
+        if (!cache.guardsUnchanged)
+            all.clear();
+        return all;
+    };
+    const std::vector<float> found = run(*ops);
+    QCOMPARE(static_cast<int>(found.size()), (620 + 37 + 1) * heads * headDim);
+    const double error = tolerance::nmse(found, run(*truth));
+    QVERIFY2(error <= tolerance::attention, qPrintable(QString::number(error)));
+}
+
+void TestAttention::chunksBlocksAndThreadsDoNotMatter_data()
+{
+    QTest::addColumn<QString>("level");
+    QTest::addColumn<int>("window");
+    for (const std::string &level : kernel_data::allLevels()) {
+        QTest::addRow("%s", level.c_str()) << QString::fromStdString(level) << 0;
+        QTest::addRow("%s window 100", level.c_str()) << QString::fromStdString(level) << 100;
+    }
+}
+
+void TestAttention::chunksBlocksAndThreadsDoNotMatter()
+{
+    QFETCH(QString, level);
+    QFETCH(int, window);
+    REQUIRE_LEVEL(level);
+    Shape shape = shapeOf(6, 2, 64, DType::F16);
+    shape.attention.window = window;
+    const Sequence sequence = makeSequence(shape, 600, 5);
+    const auto alone = kernel_data::cpu(level.toStdString(), 1);
+    const std::vector<float> wanted = runInChunks(*alone, shape, sequence, 16, {600});
+    const std::vector<std::vector<int>> chunkings{{600}, {3, 64, 1, 129}, {599, 1}, {33}};
+    for (const int threads : {1, 2, 5}) {
+        const auto ops = kernel_data::cpu(level.toStdString(), threads);
+        for (const int blockTokens : {8, 128}) {
+            for (const auto &chunks : chunkings)
+                QVERIFY2(sameBits(runInChunks(*ops, shape, sequence, blockTokens, chunks), wanted),
+                         qPrintable(QStringLiteral("%1 threads, blocks of %2, first chunk %3")
+                                        .arg(threads)
+                                        .arg(blockTokens)
+                                        .arg(chunks[0])));
+        }
+    }
+    const auto pair = kernel_data::cpu(level.toStdString(), 2);
+    QVERIFY(sameBits(runInChunks(*pair, shape, sequence, 32, {1}), wanted)); // token by token
+}
+
+void TestAttention::neighboursDoNotMatter()
+{
+    QFETCH(QString, level);
+    REQUIRE_LEVEL(level);
+    const auto ops = kernel_data::cpu(level.toStdString(), 2);
+    const Shape shape = shapeOf(9, 3, 64, DType::F16);
+    std::vector<Sequence> sequences;
+    for (const int context : {5, 290, 64, 511, 1, 130})
+        sequences.push_back(makeSequence(shape, context, static_cast<std::uint32_t>(context)));
+    Cache cache(*ops, shape, 16, 80, 1);
+    std::vector<std::vector<int>> blocks(sequences.size());
+    std::vector<Cache::Chunk> chunks;
+    std::vector<float> wanted;
+    for (std::size_t i = 0; i < sequences.size(); ++i) {
+        chunks.push_back({&sequences[i], &blocks[i], 0, sequences[i].context});
+        const std::vector<float> alone = runInChunks(*ops, shape, sequences[i], 16, {1000});
+        wanted.insert(wanted.end(), alone.begin(), alone.end());
+    }
+    QVERIFY(sameBits(cache.step(chunks), wanted));
+}
+
+void TestAttention::notANumberStaysWithThoseWhoSeeIt()
+{
+    QFETCH(QString, level);
+    REQUIRE_LEVEL(level);
+    const auto ops = kernel_data::cpu(level.toStdString(), 2);
+    const Shape shape = shapeOf(2, 1, 16, DType::F32);
+    const Sequence clean = makeSequence(shape, 200, 6);
+    const std::vector<float> wanted = runInChunks(*ops, shape, clean, 8, {200});
+    for (const bool inValue : {false, true}) {
+        Sequence broken = clean;
+        (inValue ? broken.v : broken.k)[150 * 16 + 3] = std::numeric_limits<float>::quiet_NaN();
+        const std::vector<float> found = runInChunks(*ops, shape, broken, 8, {200});
+        const std::ptrdiff_t before = 150 * 32;
+        QVERIFY(sameBits({found.begin(), found.begin() + before}, {wanted.begin(), wanted.begin() + before}));
+        for (int position = 150; position < 200; ++position)
+            QVERIFY(std::isnan(found[static_cast<std::size_t>(position * 32 + 3)]));
+    }
+}
+
+QTEST_GUILESS_MAIN(TestAttention)
+#include "tst_attention.moc"

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/support/kernel_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+namespace kernel_data {
+
+namespace {
+
+using kernels::DType;
+
+/// Places of the fp16 numbers in a block.
+std::vector<std::size_t> halfPlaces(DType type)
+{
+    switch (type) {
+    case DType::Q4_1:
+    case DType::Q5_1:
+    case DType::Q4_K:
+    case DType::Q5_K:
+        return {0, 2};
+    case DType::Q2_K:
+        return {80, 82};
+    case DType::Q3_K:
+        return {108};
+    case DType::Q6_K:
+        return {208};
+    case DType::MXFP4:
+        return {};
+    default:
+        return {0};
+    }
+}
+
+float scaleOf(Scales kind, std::mt19937 &random)
+{
+    const float unit = static_cast<float>(random() & 0xffff) / 65536.0F;
+    switch (kind) {
+    case Scales::Tiny:
+        return std::ldexp(1.0F + unit, -20);
+    case Scales::Huge:
+        return 40000.0F + 20000.0F * unit;
+    case Scales::Usual:
+        break;
+    }
+    return 0.001F + 0.02F * unit;
+}
+
+std::uint8_t exponentOf(Scales kind, std::mt19937 &random)
+{
+    if (kind == Scales::Tiny)
+        return static_cast<std::uint8_t>(random() % 3);
+    return static_cast<std::uint8_t>((kind == Scales::Huge ? 150 : 118) + random() % 4);
+}
+
+void fillQuantized(Weight &weight, std::mt19937 &random, Scales scales)
+{
+    for (std::byte &byte : weight.bytes)
+        byte = static_cast<std::byte>(random() & 0xff);
+    const auto blockBytes = static_cast<std::size_t>(kernels::info(weight.type).blockBytes);
+    for (std::size_t at = 0; at < weight.bytes.size(); at += blockBytes) {
+        if (weight.type == DType::MXFP4)
+            weight.bytes[at] = static_cast<std::byte>(exponentOf(scales, random));
+        for (const std::size_t place : halfPlaces(weight.type)) {
+            const float sign = (random() & 1) != 0 ? 1.0F : -1.0F;
+            const std::uint16_t half = kernels::floatToHalf(sign * scaleOf(scales, random));
+            std::memcpy(weight.bytes.data() + at + place, &half, 2);
+        }
+    }
+}
+
+void fillFloats(Weight &weight, std::mt19937 &random, Scales scales)
+{
+    const auto size = static_cast<std::size_t>(kernels::info(weight.type).blockBytes);
+    for (std::size_t at = 0; at < weight.bytes.size(); at += size) {
+        const float value = scaleOf(scales, random) * (static_cast<float>(random() & 0xffff) / 32768.0F - 1.0F);
+        const std::uint16_t narrow =
+            weight.type == DType::F16 ? kernels::floatToHalf(value) : kernels::floatToBf16(value);
+        std::memcpy(weight.bytes.data() + at, weight.type == DType::F32 ? static_cast<const void *>(&value) : &narrow,
+                    size);
+    }
+}
+
+} // namespace
+
+const std::vector<DType> &weightTypes()
+{
+    static const std::vector<DType> types{
+        DType::F32,  DType::F16,  DType::BF16, DType::Q4_0, DType::Q4_1, DType::Q5_0,   DType::Q5_1,   DType::Q8_0,
+        DType::Q2_K, DType::Q3_K, DType::Q4_K, DType::Q5_K, DType::Q6_K, DType::IQ4_NL, DType::IQ4_XS, DType::MXFP4};
+    return types;
+}
+
+kernels::WeightPart Weight::part(const std::string &name) const
+{
+    return {name, type, rows, columns, bytes.data()};
+}
+
+std::vector<float> Weight::expanded() const
+{
+    std::vector<float> values(static_cast<std::size_t>(rows * columns));
+    kernels::dequantize(type, bytes.data(), values.data(), rows * columns);
+    return values;
+}
+
+Weight randomWeight(DType type, std::int64_t rows, std::int64_t columns, std::uint32_t seed, Scales scales)
+{
+    Weight weight{type, rows, columns, {}};
+    weight.bytes.resize(static_cast<std::size_t>(rows) * kernels::rowBytes(type, columns));
+    std::mt19937 random(seed);
+    if (kernels::info(type).quantized)
+        fillQuantized(weight, random, scales);
+    else
+        fillFloats(weight, random, scales);
+    return weight;
+}
+
+std::vector<float> randomFloats(std::size_t count, std::uint32_t seed)
+{
+    std::mt19937 random(seed);
+    std::vector<float> values(count);
+    for (float &value : values)
+        value = static_cast<float>(random() & 0xffffff) / 8388608.0F - 1.0F;
+    return values;
+}
+
+std::vector<float> exactActivations(std::int64_t rows, std::int64_t columns, std::uint32_t seed)
+{
+    std::mt19937 random(seed);
+    std::vector<float> values(static_cast<std::size_t>(rows * columns));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        const std::size_t inRow = i % static_cast<std::size_t>(columns);
+        const float scale =
+            std::ldexp(1.0F, static_cast<int>((inRow / 32 * 7 + i / static_cast<std::size_t>(columns)) % 9) - 8);
+        const int number = inRow % 32 == 5 ? 127 : static_cast<int>(random() % 255) - 127;
+        values[i] = static_cast<float>(number) * scale;
+    }
+    return values;
+}
+
+std::unique_ptr<kernels::Ops> reference()
+{
+    kernels::OpsOptions options;
+    options.reference = true;
+    options.threads = 2;
+    return kernels::makeOps(options);
+}
+
+std::unique_ptr<kernels::Ops> cpu(const std::string &isa, int threads)
+{
+    kernels::OpsOptions options;
+    options.isa = isa;
+    options.threads = threads;
+    return kernels::makeOps(options);
+}
+
+bool hasLevel(const std::string &isa)
+{
+    const std::vector<std::string> levels = kernels::availableIsaLevels();
+    return std::find(levels.begin(), levels.end(), isa) != levels.end();
+}
+
+const std::vector<std::string> &allLevels()
+{
+    static const std::vector<std::string> levels{"scalar", "avx2", "avx512", "avx512-vnni", "amx"};
+    return levels;
+}
+
+} // namespace kernel_data
