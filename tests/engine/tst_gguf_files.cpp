@@ -2,6 +2,7 @@
 #include "engine/io/checkpoint.h"
 #include "engine/io/mapped_file.h"
 #include "tests/support/gguf_builder.h"
+#include "tests/support/shared_data.h"
 
 #include <QDir>
 #include <QFile>
@@ -338,7 +339,8 @@ void TstGgufFiles::cutFilesReadAsZeros()
 
 void TstGgufFiles::cutWhileThreadsRead()
 {
-    for (int round = 0; round < 20; ++round) {
+    const int rounds = shared_data::fullTier() ? 100 : 5;
+    for (int round = 0; round < rounds; ++round) {
         QVERIFY(modelOf(256).write(at("m.gguf")));
         const auto checkpoint = engine::openCheckpoint(at("m.gguf").toStdString());
         const auto bytes = checkpoint->bytes(checkpoint->tensors().front());
@@ -364,11 +366,12 @@ void TstGgufFiles::cutWhileOpening()
     std::vector<std::string> tokens(20000, "a token of some length");
     const QByteArray content = GgufBuilder().text("general.architecture", "llama").texts("tokens", tokens).bytes();
     int failures = 0;
-    for (int round = 0; round < 200; ++round) {
+    const int rounds = shared_data::fullTier() ? 1000 : 100;
+    for (int round = 0; round < rounds; ++round) {
         QFile file(at("m.gguf"));
         QVERIFY(file.open(QIODevice::WriteOnly) && file.write(content) == content.size() && file.flush());
         std::thread cutter([&file, round] {
-            std::this_thread::sleep_for(std::chrono::microseconds(round * 5));
+            std::this_thread::sleep_for(std::chrono::microseconds(round % 100 * 10));
             (void)file.resize(100);
         });
         const QString error = openError(at("m.gguf"));
