@@ -33,7 +33,7 @@ public:
     /// The code as the source has it, between the fences.
     [[nodiscard]] QString text(QStringView source) const;
 
-    static constexpr int longestLine = 2000; ///< characters
+    static constexpr int longestLine = 1000; ///< characters
 
 private:
     bool start(QStringView source, const SourceRange &range);
