@@ -23,6 +23,19 @@ bool isGguf(const fs::path &file)
     return magic == "GGUF";
 }
 
+/// Runs `make`; an error of it names `file`, once.
+template<typename Make> auto naming(const fs::path &file, const Make &make)
+{
+    try {
+        return make();
+    } catch (const Error &error) {
+        const std::string text = error.what();
+        if (text.starts_with(file.string()))
+            throw;
+        throw Error(error.code(), file.string() + ": " + text);
+    }
+}
+
 /// `folder`/`name`, plain or packed, or empty.
 fs::path present(const fs::path &folder, const std::string &name)
 {
@@ -38,11 +51,7 @@ std::unique_ptr<TextModel> openJson(const fs::path &tokenizer, const fs::path &c
 {
     const std::string configText = config.empty() ? std::string() : readFileBytes(config.string(), largestFile);
     const std::string text = readFileBytes(tokenizer.string(), largestFile);
-    try {
-        return makeTokenizer(text, configText);
-    } catch (const Error &error) {
-        throw Error(error.code(), tokenizer.string() + ": " + error.what());
-    }
+    return naming(tokenizer, [&]() -> std::unique_ptr<TextModel> { return makeTokenizer(text, configText); });
 }
 
 std::unique_ptr<TextModel> openFolder(const fs::path &folder)
@@ -56,11 +65,7 @@ std::unique_ptr<TextModel> openFolder(const fs::path &folder)
 std::unique_ptr<TextModel> openGguf(const fs::path &file)
 {
     const std::unique_ptr<Checkpoint> checkpoint = openCheckpoint(file.string());
-    try {
-        return makeTokenizer(readVocabulary(*checkpoint));
-    } catch (const Error &error) {
-        throw Error(error.code(), file.string() + ": " + error.what());
-    }
+    return naming(file, [&]() -> std::unique_ptr<TextModel> { return makeTokenizer(readVocabulary(*checkpoint)); });
 }
 
 } // namespace
