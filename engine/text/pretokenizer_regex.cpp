@@ -9,6 +9,7 @@
 #include <pcre2.h>
 
 #include <array>
+#include <ctime>
 
 namespace engine {
 namespace {
@@ -19,6 +20,9 @@ constexpr std::uint32_t deepestNesting = 100; // of parentheses
 constexpr std::uint32_t matchSteps = 1'000'000;
 constexpr std::uint32_t heapKiB = 32 * 1024;
 constexpr std::size_t jitStackBytes = 1U << 20U;
+// A limit per search does not bound a text's many searches. Sound patterns run at 50 MB/s and more.
+constexpr double baseSeconds = 0.5;
+constexpr double slowestBytesPerSecond = 250e3;
 
 struct Freed {
     void operator()(pcre2_code *p) const { pcre2_code_free(p); }
@@ -103,6 +107,14 @@ std::string errorText(int code)
     return reinterpret_cast<const char *>(text.data());
 }
 
+/// Processor time, so that a busy or sleeping machine cannot change what is found.
+double threadSeconds()
+{
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
 Owned<pcre2_code> compile(std::string_view pattern, bool literal, bool newer)
 {
     const Owned<pcre2_compile_context> context(pcre2_compile_context_create(nullptr));
@@ -128,6 +140,8 @@ struct RegexScratch::State {
     Owned<pcre2_match_data> data{pcre2_match_data_create(1, nullptr)};
     Owned<pcre2_match_context> limits{pcre2_match_context_create(nullptr)};
     bool newer = false;
+    std::uint64_t searches = 0;
+    double allowed = 0;           ///< seconds of this thread's processor time at which searching stops
     Owned<pcre2_jit_stack> stack; ///< made when the machine stack's 32 KiB did not do
 };
 
@@ -144,6 +158,9 @@ RegexScratch::~RegexScratch() = default;
 
 void RegexScratch::prepare(std::string_view text)
 {
+    if (m_state->allowed == 0)
+        m_state->allowed = threadSeconds() + baseSeconds;
+    m_state->allowed += static_cast<double>(text.size()) / slowestBytesPerSecond;
     m_state->newer = unicode_newer::occursIn(text);
 }
 
@@ -195,6 +212,8 @@ std::optional<Regex::Match> Regex::find(std::string_view text, std::size_t from,
         return match(program.code.get(), subject, text.size(), from, program.jit ? 0 : PCRE2_NO_UTF_CHECK,
                      state.data.get(), state.limits.get());
     };
+    if (++state.searches % 16 == 0 && threadSeconds() > state.allowed)
+        return std::nullopt;
     int result = run();
     if (result == PCRE2_ERROR_JIT_STACKLIMIT && !state.stack) {
         state.stack.reset(pcre2_jit_stack_create(32U << 10U, jitStackBytes, nullptr));

@@ -18,7 +18,7 @@ public:
     RegexScratch(const RegexScratch &) = delete;
     RegexScratch &operator=(const RegexScratch &) = delete;
 
-    /// To be called with every text before its parts are searched.
+    /// To be called with every text before its parts are searched; allows time for it.
     void prepare(std::string_view text);
 
 private:
@@ -44,7 +44,8 @@ public:
     Regex &operator=(Regex &&) noexcept;
 
     /// The first match that begins at `from` or later. A match that needs more steps, stack or memory than the
-    /// limits allow counts as no match: text of a user is never an error. \pre `text` is valid UTF-8
+    /// limits allow, or comes after the whole text's time is spent, counts as no match: text of a user is never an
+    /// error. \pre `text` is valid UTF-8
     [[nodiscard]] std::optional<Match> find(std::string_view text, std::size_t from, RegexScratch &scratch) const;
 
 private:

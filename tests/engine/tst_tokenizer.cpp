@@ -269,7 +269,14 @@ private slots:
         QElapsedTimer clock;
         clock.start();
         QVERIFY(!encode(*tokenizer, std::string(5000, 'a') + "b").empty());
-        QVERIFY(clock.elapsed() < 5000);
+        QVERIFY2(clock.elapsed() < 5000, qPrintable(QString::number(clock.elapsed())));
+        // Searches that succeed, each after almost as many steps as one may take.
+        file["pre_tokenizer"]["pattern"]["Regex"] = "(?:(?=(?:a|aa){1,16}c)|)a";
+        clock.start();
+        // One token per letter if it had been let run (minutes), a quarter of that for the part behind the stop.
+        const std::size_t found = encode(*make(file), std::string(200000, 'a')).size();
+        QVERIFY2(found >= 50000 && found < 190000, qPrintable(QString::number(found)));
+        QVERIFY2(clock.elapsed() < 20000, qPrintable(QString::number(clock.elapsed())));
     }
 
     void bytesThatAreNoUtf8AreReplaced()
