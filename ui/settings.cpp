@@ -6,8 +6,6 @@
 #include <QDir>
 #include <QFileInfo>
 
-#include <cmath>
-
 namespace ui {
 
 namespace {
@@ -17,8 +15,9 @@ constexpr qsizetype recentLimit = 12;
 constexpr const char *samplingKeys[] = {
     "temperature",       "top-k",     "top-p", "min-p", "repetition-penalty", "presence-penalty",
     "frequency-penalty", "max-tokens"};
-constexpr const char *engineKeys[] = {"max-num-seqs", "max-num-batched-tokens", "block-size", "kv-cache-memory-bytes",
-                                      "threads",      "max-model-len"};
+constexpr const char *engineKeys[] = {"max-num-seqs",          "max-num-batched-tokens",  "block-size",
+                                      "kv-cache-memory-bytes", "num-gpu-blocks-override", "threads",
+                                      "max-model-len",         "memory-reserve"};
 
 // A relative path in such a variable is invalid by the specification and ignored.
 QString base(const char *variable, const char *fallback)
@@ -33,7 +32,8 @@ void readValues(const QSettings &store, const QString &group, const char *const 
     for (const char *key : keys) {
         bool ok = false;
         const double value = store.value(group + QLatin1String(key)).toDouble(&ok);
-        if (ok && std::isfinite(value))
+        const engine::ParameterSpec *spec = engine::findParameter(key);
+        if (ok && spec && engine::checkParameter(*spec, value).empty())
             setParameterValue(target, key, value);
     }
 }

@@ -22,12 +22,13 @@ constexpr int refreshMs = 250;
 } // namespace
 
 StatusLine::StatusLine(Theme &theme, EngineClient &client, StatsHistory &history, QWidget *parent)
-    : QWidget(parent)
+    : QStatusBar(parent)
     , m_theme(theme)
     , m_client(client)
     , m_history(history)
 {
     setFixedHeight(30);
+    setSizeGripEnabled(false);
     setAccessibleName(tr("Status"));
     const auto now = [this] { refresh(); };
     connect(&client, &EngineClient::loadStarted, this, now);

@@ -6,8 +6,8 @@
 #include <QBasicTimer>
 #include <QList>
 #include <QPair>
+#include <QStatusBar>
 #include <QString>
-#include <QWidget>
 
 namespace ui {
 
@@ -17,7 +17,7 @@ class StatsHistory;
 /// The one line at the foot that is always true: model, backend, requests, KV pages in use, tokens per second.
 ///
 /// Refreshed on events at once, and four times a second while something runs.
-class StatusLine : public QWidget {
+class StatusLine : public QStatusBar {
     Q_OBJECT
 public:
     StatusLine(Theme &theme, EngineClient &client, StatsHistory &history, QWidget *parent = nullptr);

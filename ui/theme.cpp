@@ -46,6 +46,7 @@ QPushButton[primary="true"] { background:@accent; color:@accentText; border-colo
 QPushButton[primary="true"]:focus { border-color:@text; }
 QPushButton[primary="true"]:disabled { background:@raised; color:@quiet; border-color:@line; }
 QToolButton { background:transparent; color:@muted; border:1px solid transparent; border-radius:6px; padding:3px; }
+QToolButton::menu-indicator { image:none; }
 QToolButton:hover { background:@raised; color:@text; }
 QToolButton:focus { border-color:@accent; }
 QScrollBar:vertical { background:transparent; width:10px; margin:2px; }
@@ -64,8 +65,6 @@ QMenu::separator { height:1px; background:@line; margin:4px 8px; }
 QMenuBar { background:@panel; color:@muted; }
 QMenuBar::item { padding:5px 10px; background:transparent; }
 QMenuBar::item:selected { background:@raised; color:@text; }
-QStatusBar { background:@panel; }
-QStatusBar::item { border:0; }
 QSplitter::handle { background:@line; }
 QDockWidget { color:@text; }
 QDockWidget::title { background:@panel; padding:6px 12px; }

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int hoverMs = 120; // a pointer that passes over asks the engine nothing
 constexpr double footHeight = 42;
+constexpr double mapPitch = 14;
 
 } // namespace
 
@@ -28,6 +29,7 @@ PagesCard::PagesCard(Theme &theme, EngineClient &client, QWidget *parent)
 {
     setToolTip(tr(
         "The cache of keys and values, cut into blocks as memory into pages; requests that begin alike share blocks."));
+    m_map->setMaximumPitch(mapPitch);
     m_hover->setSingleShot(true);
     m_hover->setInterval(hoverMs);
     connect(m_hover, &QTimer::timeout, this, [this] { m_client.requestBlockText(m_map->currentCell()); });
@@ -50,7 +52,7 @@ void PagesCard::setWatching(bool on)
 
 void PagesCard::expandedChanged(bool expanded)
 {
-    m_map->setMaximumPitch(expanded ? 24 : 11);
+    m_map->setMaximumPitch(expanded ? 28 : mapPitch);
 }
 
 void PagesCard::layoutContent()

@@ -160,7 +160,7 @@ void ThroughputCard::paintRates(QPainter &painter, const QRectF &plot)
     paint::line(painter, plot, {decode, Theme::series(0), 1.6, true}, 0, m_top);
     paint::line(painter, plot, {prefill, Theme::series(1), 1.4, false}, 0, m_top);
     paint::text(painter, QRectF(plot.x(), plot.y() - 1, 120, 14),
-                tr("%1 tok/s").arg(format::count(std::llround(m_top))), theme().ui(10.5), theme().tokens().quiet);
+                tr("%1 tok/s").arg(format::count(std::llround(wanted))), theme().ui(10.5), theme().tokens().quiet);
     for (const StatsHistory::Marker &marker : m_history.markers()) {
         const double age = m_history.now() - marker.time;
         if (age < shownSeconds)

@@ -30,7 +30,8 @@ QString fromView(std::string_view text)
 // What the zero of a knob means where it is no number.
 QString zeroName(const engine::ParameterSpec &spec)
 {
-    if (spec.key == "threads" || spec.key == "kv-cache-memory-bytes" || spec.key == "max-model-len")
+    if (spec.key == "threads" || spec.key == "kv-cache-memory-bytes" || spec.key == "max-model-len"
+        || spec.key == "num-gpu-blocks-override")
         return KnobSlider::tr("auto");
     if (spec.key == "max-tokens")
         return KnobSlider::tr("no limit");
@@ -70,7 +71,7 @@ KnobSlider::KnobSlider(Theme &theme, const engine::ParameterSpec &spec, QWidget 
     m_mark->hide();
     m_edit->setProperty("flat", true);
     m_edit->setAlignment(Qt::AlignRight);
-    m_edit->setFixedWidth(130);
+    m_edit->setFixedWidth(176);
     m_edit->setAccessibleName(tr("%1, exact value").arg(label));
     m_track->setAccessibleName(label);
     m_note->setProperty("tone", m_tone);

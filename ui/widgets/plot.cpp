@@ -160,6 +160,7 @@ void Plot::applyTheme()
     m_values->setStyleSheet(QStringLiteral("background:%1; color:%2; border:1px solid %3; border-radius:6px;")
                                 .arg(c.raised.name(), c.text.name(), c.line.name()));
     setMarkers(m_markers);
+    m_plot->replot(QCustomPlot::rpQueuedReplot); // a switch of the theme must not wait for new data
 }
 
 void Plot::replotSoon()
@@ -205,8 +206,12 @@ QString Plot::valuesAt(double x) const
     QStringList lines;
     for (int i = 0; i < m_plot->graphCount(); ++i) {
         const auto data = m_plot->graph(i)->data();
-        const auto it = data->findBegin(x);
-        if (it == data->constEnd() || std::isnan(it->value))
+        if (data->isEmpty())
+            continue;
+        auto it = data->findBegin(x, false);
+        if (it == data->constEnd() || (it != data->constBegin() && x - (it - 1)->key < it->key - x))
+            --it; // the nearest point
+        if (std::isnan(it->value))
             continue;
         lines << QStringLiteral("%1 %2 %3").arg(m_lines[i].name, format::number(it->value), m_lines[i].unit).trimmed();
     }

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/support/fake_engine.h"
+#include "ui/engine_client.h"
+#include "ui/parameters.h"
+#include "ui/settings.h"
+#include "ui/stats_history.h"
+#include "ui/tune/parameter_panel.h"
+#include "ui/tune/tune_page.h"
+#include "ui/widgets/knob_slider.h"
+
+#include <QPushButton>
+#include <QSignalSpy>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include <cmath>
+#include <memory>
+
+using ui::EngineClient;
+using ui::KnobSlider;
+
+class TestTunePage : public QObject {
+    Q_OBJECT
+private slots:
+    void init() { start({}, true); }
+
+    void cleanup()
+    {
+        m_page.reset();
+        m_history.reset();
+        m_client.reset();
+        m_settings.reset();
+    }
+
+    // Adding a row to the table must be enough: every knob with a field in the two structures has a slider.
+    void everyParameterHasAKnob()
+    {
+        int knobs = 0;
+        for (const engine::ParameterSpec &spec : engine::parameterSpecs()) {
+            const bool known = ui::parameterValue(engine::SamplingParams(), spec.key)
+                || ui::parameterValue(engine::EngineConfig(), spec.key);
+            QVERIFY2(known, std::string(spec.key).c_str());
+            const KnobSlider *slider = knob(spec.key);
+            QVERIFY2(slider, std::string(spec.key).c_str());
+            QVERIFY2(!slider->track()->accessibleName().isEmpty() && !slider->toolTip().isEmpty(),
+                     std::string(spec.key).c_str());
+            ++knobs;
+        }
+        QVERIFY(knobs >= 12);
+        for (const char *needed : {"temperature", "top-k", "top-p", "max-num-seqs", "max-num-batched-tokens",
+                                   "block-size", "kv-cache-memory-bytes", "threads"})
+            QVERIFY2(knob(needed), needed);
+    }
+
+    void fieldsAreReadAndWritten()
+    {
+        for (const engine::ParameterSpec &spec : engine::parameterSpecs()) {
+            engine::SamplingParams sampling;
+            engine::EngineConfig config;
+            const double value = spec.powersOfTwo ? spec.minimum * 2 : spec.maximum;
+            const bool samples = ui::setParameterValue(sampling, spec.key, value);
+            QVERIFY2(samples || ui::setParameterValue(config, spec.key, value), std::string(spec.key).c_str());
+            QCOMPARE(samples ? *ui::parameterValue(sampling, spec.key) : *ui::parameterValue(config, spec.key), value);
+        }
+    }
+
+    void defaultsOfTheTableAreThoseOfTheStructures()
+    {
+        for (const engine::ParameterSpec &spec : engine::parameterSpecs()) {
+            const auto sampling = ui::parameterValue(engine::SamplingParams(), spec.key);
+            QCOMPARE(sampling ? *sampling : *ui::parameterValue(engine::EngineConfig(), spec.key), spec.defaultValue);
+        }
+    }
+
+    void samplingReachesRunningRequestsAtOnce()
+    {
+        engine::Request request;
+        request.prompt = "why";
+        const quint64 id = m_client->submit(request);
+        QTest::keyClick(knob("temperature")->track(), Qt::Key_Home);
+        QCOMPARE(m_client->sampling().temperature, 0.0);
+        QCOMPARE(m_fake->lastSampling().at(id).temperature, 0.0);
+        QCOMPARE(m_settings->sampling().temperature, 0.0); // kept
+    }
+
+    void limitsAreSentAndKept()
+    {
+        KnobSlider *slider = knob("max-num-seqs");
+        QTest::keyClick(slider->track(), Qt::Key_Home);
+        QCOMPARE(m_fake->config().limits.maxNumSeqs, 1);
+        QTRY_VERIFY(std::isnan(slider->track()->ring())); // answered: effective equals requested
+        QCOMPARE(m_settings->engineConfig().limits.maxNumSeqs, 1);
+    }
+
+    void poolWaitsForIdle()
+    {
+        KnobSlider *slider = knob("block-size");
+        QTest::keyClick(slider->track(), Qt::Key_Right);
+        QVERIFY(slider->isPending());
+        QCOMPARE(slider->track()->ring(), 32.0); // asked for, not in force yet
+        QCOMPARE(slider->track()->knobValue(), 16.0);
+        QTRY_VERIFY(!slider->isPending());
+        QVERIFY(std::isnan(slider->track()->ring()));
+        QCOMPARE(slider->track()->knobValue(), 32.0);
+    }
+
+    void reasonOfADifferenceIsShown()
+    {
+        cleanup();
+        FakeEngineScript script;
+        script.applyNote = "lowered: a device is above 85 °C";
+        start(script, true);
+        KnobSlider *slider = knob("max-num-batched-tokens");
+        QTest::keyClick(slider->track(), Qt::Key_Right);
+        QTRY_VERIFY2(slider->consequence().contains(QStringLiteral("85 °C")), qPrintable(slider->consequence()));
+    }
+
+    void withoutAModelKnobsAreKeptForTheNext()
+    {
+        cleanup();
+        start({}, false);
+        QTest::keyClick(knob("block-size")->track(), Qt::Key_End);
+        QCOMPARE(m_client->config().kv.blockTokens, 128);
+        QVERIFY(!knob("block-size")->isPending());
+        m_client->loadModel(QStringLiteral("/models/example.gguf"));
+        QTRY_VERIFY(m_client->model().has_value());
+        QCOMPARE(m_fake->config().kv.blockTokens, 128);
+    }
+
+    void defaultsButton()
+    {
+        QTest::keyClick(knob("temperature")->track(), Qt::Key_End);
+        QTest::keyClick(knob("max-num-seqs")->track(), Qt::Key_Home);
+        for (QPushButton *button : m_page->findChildren<QPushButton *>()) {
+            if (button->text() == QStringLiteral("Defaults"))
+                button->click();
+        }
+        QVERIFY(m_client->sampling() == engine::SamplingParams());
+        QVERIFY(m_client->config().limits == engine::BatchLimits());
+        QCOMPARE(knob("temperature")->value(), 0.8);
+    }
+
+private:
+    void start(const FakeEngineScript &script, bool load)
+    {
+        m_dir = std::make_unique<QTemporaryDir>();
+        m_settings = std::make_unique<ui::Settings>(m_dir->filePath(QStringLiteral("lathe.conf")));
+        auto owned = std::make_unique<FakeEngine>(script);
+        m_fake = owned.get();
+        m_client = std::make_unique<EngineClient>(std::move(owned));
+        m_history = std::make_unique<ui::StatsHistory>(*m_client);
+        m_page = std::make_unique<ui::TunePage>(m_theme, *m_client, *m_history, *m_settings);
+        if (load) {
+            m_client->loadModel(QStringLiteral("/models/example.gguf"));
+            QTRY_VERIFY(m_client->model().has_value());
+        }
+    }
+
+    [[nodiscard]] KnobSlider *knob(std::string_view key) const
+    {
+        KnobSlider *slider = m_page->enginePanel()->knob(key);
+        return slider ? slider : m_page->samplingPanel()->knob(key);
+    }
+
+    ui::Theme m_theme;
+    std::unique_ptr<QTemporaryDir> m_dir;
+    std::unique_ptr<ui::Settings> m_settings;
+    FakeEngine *m_fake = nullptr;
+    std::unique_ptr<EngineClient> m_client;
+    std::unique_ptr<ui::StatsHistory> m_history;
+    std::unique_ptr<ui::TunePage> m_page;
+};
+
+QTEST_MAIN(TestTunePage)
+#include "tst_tune_page.moc"
