@@ -36,10 +36,10 @@ public:
             std::visit([this](auto &one) { note(one); }, event);
     }
 
-    /// Takes events until `done` holds; false after a minute.
-    bool until(const std::function<bool()> &done)
+    /// Takes events until `done` holds; false after `limit`.
+    bool until(const std::function<bool()> &done, std::chrono::seconds limit = std::chrono::seconds(60))
     {
-        const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+        const auto deadline = std::chrono::steady_clock::now() + limit;
         while (take(), !done()) {
             if (std::chrono::steady_clock::now() > deadline)
                 return false;
