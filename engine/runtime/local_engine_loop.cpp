@@ -207,7 +207,7 @@ void EngineLoop::install(std::unique_ptr<ServedModel> model)
     m_encoder = std::move(encoder);
     m_scheduler = std::move(scheduler);
     m_model = std::move(model);
-    m_pacer = {};
+    m_pacer = StepPacer(m_model->info().parameters, m_model->info().backend == "reference");
     m_nextFileCheck = now() + fileCheckSeconds;
     m_fileChangeTold = false;
     m_mapIsOld = true;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <exception>
 #include <new>
+#include <unordered_set>
 #include <utility>
 
 namespace engine {
@@ -131,9 +132,12 @@ void EngineLoop::abandon(const Batch &batch, ErrorCode code, const std::string &
     for (const FinishedSequence &finished : m_scheduler->abandon(batch, message))
         sendFinished(finished, code);
     // A failure after the commit: those that it ended have left the scheduler without a word.
+    std::unordered_set<RequestId> known;
+    for (const Sequence *sequence : m_scheduler->sequences())
+        known.insert(sequence->id);
     std::vector<RequestId> orphans;
     for (const auto &[id, stream] : m_streams)
-        if (!m_scheduler->find(id))
+        if (!known.contains(id))
             orphans.push_back(id);
     for (const RequestId id : orphans) {
         FinishedSequence orphan;
