@@ -125,11 +125,11 @@ void LoadedEvaluator::logits(std::span<const int> ids, bool allPositions,
 
 double logProbability(std::span<const float> logits, int id)
 {
-    const float most = *std::max_element(logits.begin(), logits.end());
+    const double most = *std::max_element(logits.begin(), logits.end());
     double sum = 0;
     for (const float value : logits)
-        sum += static_cast<double>(std::exp(value - most));
-    return static_cast<double>(logits[static_cast<std::size_t>(id)]) - static_cast<double>(most) - std::log(sum);
+        sum += std::exp(value - most);
+    return logits[static_cast<std::size_t>(id)] - most - std::log(sum);
 }
 
 /// Mean and the standard error of exp(mean), by the first-order rule.
