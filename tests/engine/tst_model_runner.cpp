@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/models/model_registry.h"
+#include "tests/support/tiny_model.h"
+
+#include <QtTest>
+
+#include <cstring>
+
+using tiny_model::allLogits;
+using tiny_model::makeBatch;
+
+namespace {
+
+std::vector<int> someIds(int count, int step)
+{
+    std::vector<int> ids;
+    for (int i = 0; i < count; ++i)
+        ids.push_back((i * step + 3) % 40);
+    return ids;
+}
+
+bool same(const std::vector<float> &a, const std::vector<float> &b)
+{
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+std::vector<float> rowsOf(const kernels::TensorView &logits, std::int64_t first, std::int64_t count)
+{
+    const float *begin = logits.as<float>() + first * logits.shape[1];
+    return {begin, begin + count * logits.shape[1]};
+}
+
+} // namespace
+
+/// Every test runs on both backends: results must not depend on how work is cut, bit for bit.
+class ModelRunnerTest : public QObject {
+    Q_OBJECT
+private slots:
+    void chunksDoNotMatter_data() { backends(); }
+    void chunksDoNotMatter();
+    void blocksDoNotMatter_data() { backends(); }
+    void blocksDoNotMatter();
+    void neighboursDoNotMatter_data() { backends(); }
+    void neighboursDoNotMatter();
+    void threadsDoNotMatter_data() { backends(); }
+    void threadsDoNotMatter();
+    void onlyWantedRows_data() { backends(); }
+    void onlyWantedRows();
+    void copiedBlocksCarryTheirTokens_data() { backends(); }
+    void copiedBlocksCarryTheirTokens();
+    void resizingReplacesThePool();
+    void aFailedResizeKeepsThePool();
+    void roomIsReservedOnce();
+    void profileCountsEveryOperation();
+
+private:
+    static void backends();
+    std::unique_ptr<engine::ModelRunner> runner(int blocks, int blockTokens);
+    tiny_model::MemoryCheckpoint m_checkpoint = tiny_model::makeLlama({.biases = true});
+};
+
+void ModelRunnerTest::backends()
+{
+    QTest::addColumn<bool>("reference");
+    QTest::newRow("reference") << true;
+    QTest::newRow("cpu") << false;
+}
+
+std::unique_ptr<engine::ModelRunner> ModelRunnerTest::runner(int blocks, int blockTokens)
+{
+    QFETCH(bool, reference);
+    auto made = tiny_model::makeRunner(m_checkpoint, {.reference = reference, .threads = 2},
+                                       reference ? kernels::DType::F32 : kernels::DType::F16);
+    made->resizeKv(blocks, blockTokens);
+    return made;
+}
+
+void ModelRunnerTest::chunksDoNotMatter()
+{
+    const auto run = runner(16, 8);
+    const std::vector<int> ids = someIds(100, 7);
+    const std::vector<float> whole = allLogits(*run, ids, 0, 8);
+    QCOMPARE(whole.size(), std::size_t{100 * 40});
+    for (const int chunk : {1, 3, 16, 33, 99})
+        QVERIFY2(same(allLogits(*run, ids, chunk, 8), whole), qPrintable(QString::number(chunk)));
+}
+
+void ModelRunnerTest::blocksDoNotMatter()
+{
+    const std::vector<int> ids = someIds(100, 7);
+    const auto run = runner(16, 8);
+    const std::vector<float> whole = allLogits(*run, ids, 0, 8);
+    QVERIFY(same(allLogits(*run, ids, 0, 8, {15, 2, 9, 0, 11, 4, 1, 14, 3, 8, 13, 6, 5}), whole));
+    for (const int blockTokens : {16, 64, 128}) {
+        run->resizeKv(16, blockTokens);
+        QVERIFY2(same(allLogits(*run, ids, 17, blockTokens), whole), qPrintable(QString::number(blockTokens)));
+    }
+}
+
+void ModelRunnerTest::neighboursDoNotMatter()
+{
+    const auto run = runner(64, 8);
+    const std::vector<int> first = someIds(21, 7);
+    const std::vector<int> second = someIds(50, 11);
+    const std::vector<float> firstAlone = allLogits(*run, first, 0, 8);
+    const std::vector<float> secondAlone = allLogits(*run, second, 0, 8);
+    // Prefill of one beside prefill of the other, then a decode beside a chunk.
+    const std::vector<int> blocksOfFirst{40, 41, 42};
+    const std::vector<int> blocksOfSecond{10, 12, 11, 20, 19, 18, 17};
+    const std::vector<int> head(second.begin(), second.begin() + 30);
+    const std::vector<int> firstHead(first.begin(), first.begin() + 20);
+    const kernels::TensorView both = run->run(makeBatch({{firstHead, 0, blocksOfFirst}, {head, 0, blocksOfSecond}}, 8));
+    QVERIFY(same(rowsOf(both, 0, 20), {firstAlone.begin(), firstAlone.begin() + 20 * 40}));
+    QVERIFY(same(rowsOf(both, 20, 30), {secondAlone.begin(), secondAlone.begin() + 30 * 40}));
+    const std::vector<int> tail(second.begin() + 30, second.end());
+    const kernels::TensorView mixed =
+        run->run(makeBatch({{tail, 30, blocksOfSecond}, {{first[20]}, 20, blocksOfFirst}}, 8));
+    QVERIFY(same(rowsOf(mixed, 0, 20), {secondAlone.begin() + 30 * 40, secondAlone.end()}));
+    QVERIFY(same(rowsOf(mixed, 20, 1), {firstAlone.begin() + 20 * 40, firstAlone.end()}));
+}
+
+void ModelRunnerTest::threadsDoNotMatter()
+{
+    const auto run = runner(16, 16);
+    const std::vector<int> ids = someIds(77, 5);
+    const std::vector<float> two = allLogits(*run, ids, 0, 16);
+    for (const int threads : {1, 3}) {
+        run->setThreads(threads);
+        QCOMPARE(run->threads(), threads);
+        QVERIFY(same(allLogits(*run, ids, 0, 16), two));
+    }
+}
+
+void ModelRunnerTest::onlyWantedRows()
+{
+    const auto run = runner(16, 16);
+    const std::vector<int> ids = someIds(40, 7);
+    const std::vector<float> whole = allLogits(*run, ids, 0, 16);
+    engine::Batch batch = makeBatch({{ids, 0, {0, 1, 2}}}, 16);
+    batch.forward.logitRows = {39, 7};
+    const kernels::TensorView two = run->run(batch);
+    QCOMPARE(two.shape[0], std::int64_t{2});
+    QVERIFY(same(rowsOf(two, 0, 1), {whole.begin() + 39 * 40, whole.end()}));
+    QVERIFY(same(rowsOf(two, 1, 1), {whole.begin() + 7 * 40, whole.begin() + 8 * 40}));
+    batch.forward.logitRows.clear();
+    QCOMPARE(run->run(batch).shape[0], std::int64_t{0});
+}
+
+void ModelRunnerTest::copiedBlocksCarryTheirTokens()
+{
+    const auto run = runner(16, 8);
+    const std::vector<int> ids = someIds(20, 7);
+    const std::vector<float> whole = allLogits(*run, ids, 0, 8, {0, 1, 2});
+    run->copyBlock(0, 9);
+    run->copyBlock(1, 5);
+    const kernels::TensorView tail = run->run(makeBatch({{{ids.begin() + 16, ids.end()}, 16, {9, 5, 6}}}, 8));
+    QVERIFY(same(rowsOf(tail, 0, 4), {whole.begin() + 16 * 40, whole.end()}));
+}
+
+void ModelRunnerTest::resizingReplacesThePool()
+{
+    auto run = tiny_model::makeRunner(m_checkpoint, {.reference = true, .threads = 1});
+    QCOMPARE(run->kvBytes(), std::size_t{0});
+    run->resizeKv(4, 8);
+    const std::size_t four = run->kvBytes();
+    run->resizeKv(8, 16);
+    QCOMPARE(run->kvBytes(), 4 * four);
+}
+
+void ModelRunnerTest::aFailedResizeKeepsThePool()
+{
+    auto run = tiny_model::makeRunner(m_checkpoint, {.reference = true, .threads = 1});
+    run->resizeKv(4, 8);
+    const std::vector<float> before = allLogits(*run, someIds(20, 7), 0, 8);
+    try {
+        run->resizeKv(1 << 23, 128);
+        QFAIL("a pool of a terabyte was granted");
+    } catch (const kernels::Error &error) {
+        QCOMPARE(error.code(), kernels::ErrorCode::OutOfMemory);
+    }
+    QVERIFY(same(allLogits(*run, someIds(20, 7), 0, 8), before));
+}
+
+void ModelRunnerTest::roomIsReservedOnce()
+{
+    auto run = tiny_model::makeRunner(m_checkpoint, {.reference = true, .threads = 1}, kernels::DType::F32, 64);
+    run->resizeKv(32, 8);
+    const std::size_t bytes = run->workspaceBytes();
+    const std::vector<int> most = someIds(64, 7);
+    QCOMPARE(allLogits(*run, most, 0, 8).size(), std::size_t{64 * 40});
+    QCOMPARE(run->workspaceBytes(), bytes);
+    run->reserve(32, 8); // smaller: the room stays
+    QCOMPARE(run->workspaceBytes(), bytes);
+    QVERIFY_EXCEPTION_THROWN((void)allLogits(*run, someIds(65, 7), 0, 8), kernels::Error);
+    run->reserve(65, 65);
+    QVERIFY(run->workspaceBytes() > bytes);
+    QCOMPARE(allLogits(*run, someIds(65, 7), 0, 8).size(), std::size_t{65 * 40});
+}
+
+void ModelRunnerTest::profileCountsEveryOperation()
+{
+    engine::Profile profile;
+    QCOMPARE(profile.report(2), std::string());
+    auto ops = engine::profiled(kernels::makeOps({.reference = true, .threads = 1}), profile);
+    const engine::ModelFamily &family = engine::familyOf(m_checkpoint);
+    engine::WeightLoader loader(m_checkpoint, *ops, {}, {});
+    auto model = family.load(family.readConfig(m_checkpoint), loader);
+    engine::ModelRunner run(std::move(ops), std::move(model), kernels::DType::F32, &profile);
+    run.reserve(8, 8);
+    run.resizeKv(2, 8);
+    for (int i = 0; i < 3; ++i)
+        (void)allLogits(run, someIds(5, 7), 0, 8);
+    const auto calls = [&profile](int layer, const char *name) {
+        const auto found = profile.entries().find({layer, name});
+        return found == profile.entries().end() ? std::int64_t{0} : found->second.calls;
+    };
+    QCOMPARE(calls(engine::Profile::before, "embed"), std::int64_t{3});
+    for (int layer = 0; layer < 2; ++layer) {
+        QCOMPARE(calls(layer, "linear"), std::int64_t{3});
+        QCOMPARE(calls(layer, "linearAdd"), std::int64_t{6});
+        QCOMPARE(calls(layer, "rmsNorm"), std::int64_t{6});
+        QCOMPARE(calls(layer, "rope"), std::int64_t{6});
+        QCOMPARE(calls(layer, "pagedAttention"), std::int64_t{3});
+    }
+    QCOMPARE(calls(2, "linear"), std::int64_t{3});
+    const QString report = QString::fromStdString(profile.report(2));
+    for (const char *word : {"pagedAttention", "embedding", "layer 1", "output", "all steps"})
+        QVERIFY2(report.contains(QLatin1String(word)), qPrintable(report));
+}
+
+QTEST_GUILESS_MAIN(ModelRunnerTest)
+#include "tst_model_runner.moc"
