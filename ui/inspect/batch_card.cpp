@@ -20,6 +20,7 @@ constexpr double shownSeconds = 60;
 constexpr double largeSeconds = 590;
 constexpr double trendHeight = 34;
 constexpr double footHeight = 52;
+constexpr double nameWidth = 76;
 
 QString rowLabel(const engine::StepRow &row)
 {
@@ -81,6 +82,7 @@ void BatchCard::expandedChanged(bool expanded)
         m_plot = new Plot(theme(), tr("Requests plot"), tr("seconds"), tr("requests"), this);
         m_plot->addLine(tr("running"), 0, {}, true);
         m_plot->addLine(tr("waiting"), 1, {});
+        m_plot->setWholeNumbers();
     }
     if (m_plot)
         m_plot->setVisible(expanded);
@@ -123,8 +125,8 @@ QString BatchCard::exportFilters() const
 void BatchCard::paintLimit(QPainter &painter, const QRectF &rect, const QString &name, int value, int limit) const
 {
     const Tokens &c = theme().tokens();
-    paint::text(painter, {rect.x(), rect.y(), 70, rect.height()}, name, theme().ui(11.5), c.muted);
-    const QRectF track(rect.x() + 70, rect.center().y() - 3, rect.width() - 170, 6);
+    paint::text(painter, {rect.x(), rect.y(), nameWidth, rect.height()}, name, theme().ui(11.5), c.muted);
+    const QRectF track(rect.x() + nameWidth, rect.center().y() - 3, rect.width() - nameWidth - 100, 6);
     paint::bar(painter, track, c.raised);
     const double share = limit > 0 ? std::min(1.0, double(value) / limit) : 0;
     if (share > 0)
@@ -158,12 +160,13 @@ void BatchCard::paintContent(QPainter &painter, const QRectF &rect)
                step ? step->maxNumSeqs : limits.maxNumSeqs);
     if (isExpanded())
         return;
-    const QRectF plot(rect.x() + 70, rect.bottom() - trendHeight + 4, rect.width() - 170, trendHeight - 6);
+    const QRectF plot(rect.x() + nameWidth, rect.bottom() - trendHeight + 4, rect.width() - nameWidth - 100,
+                      trendHeight - 6);
     const auto running = m_history.series(StatsHistory::Figure::Running, shownSeconds);
     const auto waiting = m_history.series(StatsHistory::Figure::Waiting, shownSeconds);
     const float most = std::max(
         {1.f, *std::max_element(running.begin(), running.end()), *std::max_element(waiting.begin(), waiting.end())});
-    paint::text(painter, {rect.x(), plot.y(), 70, plot.height()}, tr("last 60 s"), theme().ui(11.5), c.muted);
+    paint::text(painter, {rect.x(), plot.y(), nameWidth, plot.height()}, tr("last 60 s"), theme().ui(11.5), c.muted);
     paint::grid(painter, theme(), plot, 2);
     paint::line(painter, plot, {running, Theme::series(0), 1.4, true}, 0, most * 1.05);
     paint::line(painter, plot, {waiting, Theme::series(1), 1.4, false}, 0, most * 1.05);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int hoverMs = 120; // a pointer that passes over asks the engine nothing
 constexpr double footHeight = 42;
-constexpr double mapPitch = 14;
+constexpr double mapPitch = 14, largePitch = 44;
 
 } // namespace
 
@@ -30,6 +30,7 @@ PagesCard::PagesCard(Theme &theme, EngineClient &client, QWidget *parent)
     setToolTip(tr(
         "The cache of keys and values, cut into blocks as memory into pages; requests that begin alike share blocks."));
     m_map->setMaximumPitch(mapPitch);
+    m_map->hide();
     m_hover->setSingleShot(true);
     m_hover->setInterval(hoverMs);
     connect(m_hover, &QTimer::timeout, this, [this] { m_client.requestBlockText(m_map->currentCell()); });
@@ -52,7 +53,7 @@ void PagesCard::setWatching(bool on)
 
 void PagesCard::expandedChanged(bool expanded)
 {
-    m_map->setMaximumPitch(expanded ? 28 : mapPitch);
+    m_map->setMaximumPitch(expanded ? largePitch : mapPitch);
 }
 
 void PagesCard::layoutContent()
@@ -88,6 +89,7 @@ void PagesCard::takeMap(const std::shared_ptr<const engine::BlockMap> &map)
             cells.append(cellState(block, m_client.seriesOf(block.owner)));
     }
     m_map->setCells(cells);
+    m_map->setVisible(!cells.isEmpty()); // an empty map would cover the hint
     if (m_map->currentCell() >= 0)
         m_detail = describeBlock(m_map->currentCell());
     summarize();

@@ -96,11 +96,11 @@ void ThroughputCard::feedPlot()
         x[i] = end - double(x.size() - i) * StatsHistory::binSeconds;
     m_plot->setData(0, x, std::vector<double>(decode.begin(), decode.end()));
     m_plot->setData(1, x, std::vector<double>(prefill.begin(), prefill.end()));
+    m_plot->setFollowRange(std::max(0.0, end - shownSeconds * 2), std::max(end, 1.0));
     QList<Plot::Marker> markers;
     for (const StatsHistory::Marker &marker : m_history.markers())
         markers.append({marker.time, marker.text});
     m_plot->setMarkers(markers);
-    m_plot->setFollowRange(std::max(0.0, end - shownSeconds * 2), std::max(end, 1.0));
 }
 
 void ThroughputCard::layoutContent()
@@ -145,7 +145,6 @@ void ThroughputCard::paintFigures(QPainter &painter, const QRectF &rect) const
 
 void ThroughputCard::paintRates(QPainter &painter, const QRectF &plot)
 {
-    paint::grid(painter, theme(), plot);
     const auto decode = m_history.series(StatsHistory::Figure::DecodeRate, shownSeconds);
     const auto prefill = m_history.series(StatsHistory::Figure::PrefillRate, shownSeconds);
     const float most =
@@ -155,6 +154,7 @@ void ThroughputCard::paintRates(QPainter &painter, const QRectF &plot)
         m_top = 0;
         return;
     }
+    paint::grid(painter, theme(), plot);
     const double wanted = roundTop(most * 1.05);
     m_top = theme().reduceMotion() || m_top == 0 ? wanted : m_top + (wanted - m_top) * .35;
     paint::line(painter, plot, {decode, Theme::series(0), 1.6, true}, 0, m_top);

@@ -43,11 +43,11 @@ void RateCard::feed()
         x[i] = end - double(x.size() - i) * StatsHistory::binSeconds;
     m_plot->setData(0, x, std::vector<double>(decode.begin(), decode.end()));
     m_plot->setData(1, x, std::vector<double>(prefill.begin(), prefill.end()));
+    m_plot->setFollowRange(std::max(0.0, end - shownSeconds), std::max(end, 10.0));
     QList<Plot::Marker> markers;
     for (const StatsHistory::Marker &marker : m_history.markers())
         markers.append({marker.time, marker.text});
     m_plot->setMarkers(markers);
-    m_plot->setFollowRange(std::max(0.0, end - shownSeconds), std::max(end, 10.0));
 }
 
 void RateCard::resizeEvent(QResizeEvent *event)

@@ -113,6 +113,7 @@ void Plot::setMarkers(const QList<Marker> &markers)
 {
     m_markers = markers;
     m_plot->clearItems();
+    const double turn = m_to - (m_to - m_from) * .15; // near the right edge a text goes to the left of its line
     for (const Marker &marker : markers) {
         auto *line = new QCPItemStraightLine(m_plot);
         line->point1->setCoords(marker.x, 0);
@@ -121,12 +122,20 @@ void Plot::setMarkers(const QList<Marker> &markers)
         auto *text = new QCPItemText(m_plot);
         text->position->setTypeY(QCPItemPosition::ptAxisRectRatio);
         text->position->setCoords(marker.x, 0.02);
-        text->setPositionAlignment(Qt::AlignLeft | Qt::AlignTop);
-        text->setText(QLatin1Char(' ') + marker.text);
+        text->setPositionAlignment((marker.x > turn ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignTop);
+        text->setText(QLatin1Char(' ') + marker.text + QLatin1Char(' '));
         text->setFont(m_theme.ui(10.5, QFont::Medium));
         text->setColor(m_theme.tokens().accent);
     }
     replotSoon();
+}
+
+void Plot::setWholeNumbers()
+{
+    const QSharedPointer<QCPAxisTickerFixed> ticker(new QCPAxisTickerFixed);
+    ticker->setTickStep(1);
+    ticker->setScaleStrategy(QCPAxisTickerFixed::ssMultiples);
+    m_plot->yAxis->setTicker(ticker);
 }
 
 void Plot::setFollowRange(double from, double to)

@@ -31,6 +31,8 @@ public:
         QString text;
     };
     void setMarkers(const QList<Marker> &markers);
+    /// Ticks of the y axis at whole numbers only, for counts.
+    void setWholeNumbers();
     /// The x range shown while the plot follows.
     void setFollowRange(double from, double to);
     [[nodiscard]] bool follows() const { return m_follows; }
