@@ -35,11 +35,21 @@ void FakeModel::reserve(int maxTokens, int maxLogitRows)
     m_maxLogitRows = std::max(m_maxLogitRows, maxLogitRows);
 }
 
+std::uint64_t FakeModel::after(std::uint64_t state, int token)
+{
+    return mix(state * 31 + static_cast<std::uint64_t>(token) + 1);
+}
+
 std::vector<float> FakeModel::logits(std::span<const int> tokens) const
 {
     std::uint64_t state = m_seed;
     for (const int token : tokens)
-        state = mix(state * 31 + static_cast<std::uint64_t>(token) + 1);
+        state = after(state, token);
+    return logitsOf(state);
+}
+
+std::vector<float> FakeModel::logitsOf(std::uint64_t state) const
+{
     std::vector<float> row(static_cast<std::size_t>(m_vocab));
     for (std::size_t i = 0; i < row.size(); ++i)
         row[i] = static_cast<float>(mix(state + i * 0x9E3779B97F4A7C15ULL) >> 40U) * 0x1p-21F - 4.0F; // [-4, 4)
@@ -89,10 +99,14 @@ std::vector<int> FakeModel::alone(const std::vector<int> &prompt, const engine::
 {
     engine::Sampler sampler;
     std::vector<int> tokens = prompt;
+    std::uint64_t state = m_seed;
+    for (const int token : tokens)
+        state = after(state, token);
     while (maxTokens <= 0 || tokens.size() < prompt.size() + static_cast<std::size_t>(maxTokens)) {
         if (static_cast<int>(tokens.size()) >= contextLimit)
             break;
-        tokens.push_back(sampler.sample(logits(tokens), sampling, tokens, seed).token);
+        tokens.push_back(sampler.sample(logitsOf(state), sampling, tokens, seed).token);
+        state = after(state, tokens.back());
         if (tokens.back() == endToken)
             break;
     }

@@ -40,6 +40,9 @@ private:
         int position = -1;
     };
 
+    [[nodiscard]] static std::uint64_t after(std::uint64_t state, int token);
+    [[nodiscard]] std::vector<float> logitsOf(std::uint64_t state) const;
+
     int m_vocab;
     std::uint64_t m_seed;
     int m_threads = 1;

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/support/scheduler_rig.h"
+#include "tests/support/shared_data.h"
+
+#include <QTest>
+
+#include <algorithm>
+#include <random>
+
+using namespace engine;
+using namespace scheduler_rig;
+
+/// Random workloads: whatever the schedule, every request gets the tokens of a serial run.
+class TestSchedules : public QObject {
+    Q_OBJECT
+
+private slots:
+    void random_data()
+    {
+        QTest::addColumn<unsigned>("first");
+        const unsigned rows = shared_data::fullTier() ? 50 : 1;
+        for (unsigned row = 0; row < rows; ++row)
+            QTest::addRow("seeds from %u", row * count) << row * count;
+    }
+    void random()
+    {
+        QFETCH(unsigned, first);
+        m_preemptions = m_hitTokens = 0;
+        for (unsigned seed = first; seed < first + count; ++seed) {
+            const QString fault = runRandom(seed);
+            QVERIFY2(fault.isEmpty(), qPrintable(QStringLiteral("seed %1: %2").arg(seed).arg(fault)));
+        }
+        // The schedules reach what they are for.
+        QVERIFY2(m_preemptions > count / 4, qPrintable(QString::number(m_preemptions)));
+        QVERIFY2(m_hitTokens > count, qPrintable(QString::number(m_hitTokens)));
+    }
+
+private:
+    static constexpr unsigned count = 400; ///< schedules of one row
+
+    static SamplingParams randomSampling(std::mt19937 &random)
+    {
+        SamplingParams params;
+        params.temperature = random() % 2 ? 0.0 : 0.5 + static_cast<double>(random() % 10) / 10.0;
+        params.topK = random() % 2 ? 0 : static_cast<int>(1 + random() % 20);
+        params.topP = random() % 2 ? 1.0 : 0.8;
+        params.minP = random() % 3 ? 0.0 : 0.05;
+        params.repetitionPenalty = random() % 3 ? 1.0 : 1.3;
+        params.presencePenalty = random() % 4 ? 0.0 : 0.5;
+        params.frequencyPenalty = random() % 4 ? 0.0 : 0.25;
+        return params;
+    }
+
+    /// One random workload with cancels and changes of limits; empty when every rule held.
+    QString runRandom(unsigned seed)
+    {
+        std::mt19937 random(seed);
+        const auto pick = [&random](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+        const int blockTokens = 8 << pick(5);
+        Scheduler::Config c = config(0, blockTokens, {1 + pick(10), 1 + pick(90)});
+        c.policy = static_cast<SchedulingPolicy>(pick(3));
+        c.kv.prefixCaching = pick(4) != 0;
+        c.maxModelLen = 60 + pick(200);
+        c.kv.numBlocks = (c.maxModelLen + blockTokens - 1) / blockTokens + pick(4);
+        Rig rig(c);
+        rig.endToken = pick(3) ? -1 : pick(vocab);
+        int left = 1 + pick(24);
+        std::vector<RequestId> cancelled;
+        std::uint64_t preemptions = 0;
+        for (int step = 0; left > 0 || !rig.scheduler.idle(); ++step) {
+            for (int burst = pick(4); left > 0 && burst > 0; --burst, --left) {
+                std::vector<int> prompt = promptOf(1 + pick(c.maxModelLen - 1), pick(3));
+                if (pick(2))
+                    prompt.back() = pick(vocab);
+                rig.add(prompt, pick(5) ? 1 + pick(40) : 0, pick(3), randomSampling(random), random());
+            }
+            if (pick(12) == 0 && rig.nextId > 1) {
+                cancelled.push_back(1 + static_cast<RequestId>(pick(static_cast<int>(rig.nextId - 1))));
+                rig.cancel(cancelled.back());
+            }
+            if (pick(15) == 0)
+                rig.scheduler.setLimits({1 + pick(12), 1 + pick(100)});
+            std::vector<RequestId> before;
+            for (const Sequence *sequence : rig.scheduler.sequences())
+                if (sequence->table.blocks.empty())
+                    before.push_back(sequence->id);
+            if (!rig.step(pick(3) ? 0 : 1 + pick(30))) {
+                if (!rig.scheduler.idle())
+                    return QStringLiteral("nothing runs although requests wait");
+                continue;
+            }
+            const BatchLimits limits = rig.scheduler.limits();
+            if (totalTokens(rig.batch) > limits.maxNumBatchedTokens
+                || static_cast<int>(rig.batch.rows.size()) > limits.maxNumSeqs)
+                return QStringLiteral("a step is over its limits");
+            if (rig.scheduler.preemptions() != preemptions
+                && std::ranges::any_of(
+                    rig.batch.rows, [&](const BatchRow &row) { return std::ranges::count(before, row.request) > 0; }))
+                return QStringLiteral("a step that preempts admitted a request");
+            preemptions = rig.scheduler.preemptions();
+            if (const std::string fault = rig.scheduler.audit(); !fault.empty())
+                return QString::fromStdString(fault);
+            if (step > 20000)
+                return QStringLiteral("it does not end");
+        }
+        if (rig.scheduler.blocks().usedBlocks() != 0)
+            return QStringLiteral("%1 blocks leaked").arg(rig.scheduler.blocks().usedBlocks());
+        m_preemptions += rig.scheduler.preemptions();
+        m_hitTokens += rig.scheduler.prefixHitTokens();
+        return check(rig, c.maxModelLen);
+    }
+
+    static QString check(const Rig &rig, int contextLimit)
+    {
+        for (const auto &[id, job] : rig.jobs) {
+            if (!job.ended)
+                return QStringLiteral("request %1 never ended").arg(id);
+            std::vector<int> expected = rig.expected(job, contextLimit);
+            if (*job.ended == FinishReason::Cancelled && job.output.size() < expected.size())
+                expected.resize(job.output.size());
+            if (job.output != expected)
+                return QStringLiteral("request %1 got other tokens than alone").arg(id);
+        }
+        return {};
+    }
+
+    std::uint64_t m_preemptions = 0;
+    std::uint64_t m_hitTokens = 0;
+};
+
+QTEST_GUILESS_MAIN(TestSchedules)
+#include "tst_schedules.moc"

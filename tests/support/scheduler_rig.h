@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/runtime/sampler.h"
+#include "engine/runtime/scheduler.h"
+#include "tests/support/fake_model.h"
+
+#include <QtGlobal>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+/// A scheduler driven step by step on the fake model.
+namespace scheduler_rig {
+
+using namespace engine;
+
+constexpr int vocab = 61;
+
+inline Scheduler::Config config(int blocks, int blockTokens, BatchLimits limits = {}, int maxModelLen = 100000)
+{
+    Scheduler::Config config;
+    config.limits = limits;
+    config.maxModelLen = maxModelLen;
+    config.kv.numBlocks = blocks;
+    config.kv.blockTokens = blockTokens;
+    return config;
+}
+
+inline std::vector<int> promptOf(int length, int salt)
+{
+    std::vector<int> prompt(static_cast<std::size_t>(length));
+    for (int i = 0; i < length; ++i)
+        prompt[static_cast<std::size_t>(i)] = (i * 7 + salt * 13 + i * salt) % vocab;
+    return prompt;
+}
+
+/// A scheduler on the fake model, with what its requests got so far.
+struct Rig {
+    struct Job {
+        std::vector<int> prompt;
+        SamplingParams sampling;
+        std::uint64_t seed = 0;
+        std::vector<int> output;
+        std::optional<FinishReason> ended;
+        std::string error;
+        int cachedTokens = 0;
+        int admittedAtStep = -1;
+    };
+
+    explicit Rig(const Scheduler::Config &c)
+        : scheduler(c)
+        , model(vocab)
+    {
+        model.resizeKv(c.kv.numBlocks, c.kv.blockTokens);
+        model.reserve(1 << 20, 1 << 12);
+    }
+
+    RequestId add(std::vector<int> prompt, int maxTokens, int priority = 0, SamplingParams sampling = greedy(),
+                  std::uint64_t seed = 0)
+    {
+        const RequestId id = nextId++;
+        Sequence sequence;
+        sequence.id = id;
+        sequence.tokens = prompt;
+        sequence.promptTokens = static_cast<int>(prompt.size());
+        sequence.maxTokens = maxTokens;
+        sequence.priority = priority;
+        sampling.maxTokens = maxTokens;
+        jobs[id] = {std::move(prompt), sampling, seed, {}, {}, {}, 0, -1};
+        scheduler.add(std::move(sequence));
+        return id;
+    }
+
+    static SamplingParams greedy()
+    {
+        SamplingParams params;
+        params.temperature = 0;
+        return params;
+    }
+
+    void take(const FinishedSequence &finished)
+    {
+        Job &job = jobs.at(finished.sequence.id);
+        if (job.ended)
+            qFatal("a request ended twice");
+        job.ended = finished.reason;
+        job.error = finished.error;
+        job.cachedTokens = finished.sequence.cachedTokens;
+    }
+
+    void cancel(RequestId id)
+    {
+        if (auto finished = scheduler.finish(id, FinishReason::Cancelled))
+            take(*finished);
+    }
+
+    /// One step; false when there was nothing to do.
+    bool step(int tokenCap = 0)
+    {
+        batch = scheduler.schedule(now, tokenCap);
+        if (batch.empty())
+            return false;
+        const kernels::TensorView logits = model.run(batch);
+        std::vector<RowResult> results(batch.forward.logitRows.size());
+        for (const BatchRow &row : batch.rows) {
+            Job &job = jobs.at(row.request);
+            if (job.admittedAtStep < 0)
+                job.admittedAtStep = steps;
+            if (!row.samples)
+                continue;
+            std::vector<int> history = job.prompt;
+            history.insert(history.end(), job.output.begin(), job.output.end());
+            const std::span<const float> values(logits.as<float>() + static_cast<std::ptrdiff_t>(row.logitRow) * vocab,
+                                                vocab);
+            const Sampled sampled = sampler.sample(values, job.sampling, history, job.seed);
+            results[static_cast<std::size_t>(row.logitRow)] = {sampled.token, sampled.token == endToken, sampled.error};
+        }
+        now += 0.01;
+        ++steps;
+        result = scheduler.commit(batch, results, now);
+        for (const CommitResult::Output &output : result.outputs)
+            jobs.at(output.id).output.push_back(output.token);
+        for (const FinishedSequence &finished : result.finished)
+            take(finished);
+        return true;
+    }
+
+    void runAll(int maxSteps = 100000)
+    {
+        while (!scheduler.idle()) {
+            if (!step() || --maxSteps < 0)
+                qFatal("the schedule does not end");
+        }
+    }
+
+    [[nodiscard]] std::vector<int> expected(const Job &job, int contextLimit) const
+    {
+        return model.alone(job.prompt, job.sampling, job.seed, job.sampling.maxTokens, contextLimit, endToken);
+    }
+
+    Scheduler scheduler;
+    FakeModel model;
+    Sampler sampler;
+    std::map<RequestId, Job> jobs;
+    Batch batch;
+    CommitResult result;
+    RequestId nextId = 1;
+    double now = 0;
+    int steps = 0;
+    int endToken = -1;
+};
+
+inline int totalTokens(const Batch &batch)
+{
+    return static_cast<int>(batch.forward.tokenIds.size());
+}
+
+} // namespace scheduler_rig
