@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/api/text.h"
+#include "engine/core/file_bytes.h"
+#include "engine/io/checkpoint.h"
+#include "engine/text/chat_template.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <initializer_list>
+
+namespace engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char *kDefaultName = "default";
+constexpr const char *kGgufTemplateKey = "tokenizer.chat_template";
+// The largest published tokenizer_config.json are a few MiB; the rest is room.
+constexpr std::size_t kMaxFileBytes = 64U << 20U;
+constexpr int kMaxJsonDepth = 64;
+
+/// The special tokens that templates may speak of.
+constexpr std::initializer_list<const char *> kSpecialTokens = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                                                "pad_token", "cls_token", "mask_token"};
+
+std::string readText(const fs::path &path)
+{
+    return readFileBytes(path.string(), kMaxFileBytes);
+}
+
+/// One template, or why it cannot be used: a broken one must not hide the others.
+struct Entry {
+    std::string name;
+    std::unique_ptr<ChatTemplate> parsed;
+    std::string fault;
+};
+
+class LoadedTemplates final : public TemplateModel {
+public:
+    explicit LoadedTemplates(std::string origin)
+        : m_origin(std::move(origin))
+    {
+    }
+
+    /// A later template replaces an earlier one of the same name.
+    void add(const std::string &name, const std::string &source)
+    {
+        Entry entry{name, nullptr, {}};
+        try {
+            entry.parsed = std::make_unique<ChatTemplate>(source);
+        } catch (const Error &error) {
+            entry.fault = error.what();
+        }
+        const auto same =
+            std::find_if(m_entries.begin(), m_entries.end(), [&](const Entry &other) { return other.name == name; });
+        if (same != m_entries.end())
+            *same = std::move(entry);
+        else
+            m_entries.insert(name == kDefaultName ? m_entries.begin() : m_entries.end(), std::move(entry));
+    }
+    void setSpecialToken(const std::string &name, const Json &text) { m_specialTokens[name] = text; }
+    [[nodiscard]] bool empty() const { return m_entries.empty(); }
+
+    [[nodiscard]] std::vector<std::string> names() const override
+    {
+        std::vector<std::string> out;
+        for (const Entry &entry : m_entries)
+            out.push_back(entry.name);
+        return out;
+    }
+
+    [[nodiscard]] std::string render(const RenderRequest &request, const std::string &name) const override
+    {
+        const Entry &entry = find(name);
+        if (!entry.parsed)
+            throw Error(ErrorCode::Refused, m_origin + ": " + entry.fault);
+        TemplateInput input;
+        input.messages = parseJson(request.messagesJson, "messages", kMaxJsonDepth);
+        input.tools = parseOptional(request.toolsJson, "tools");
+        input.documents = parseOptional(request.documentsJson, "documents");
+        input.kwargs = parseOptional(request.kwargsJson, "kwargs");
+        input.addGenerationPrompt = request.addGenerationPrompt;
+        input.date = request.date;
+        input.specialTokens = m_specialTokens;
+        return entry.parsed->renderChat(input);
+    }
+
+private:
+    static Json parseOptional(const std::optional<std::string> &text, const char *what)
+    {
+        return text ? parseJson(*text, what, kMaxJsonDepth) : Json();
+    }
+
+    [[nodiscard]] const Entry &find(const std::string &name) const
+    {
+        std::string known;
+        for (const Entry &entry : m_entries) {
+            if (entry.name == name)
+                return entry;
+            known += (known.empty() ? "" : ", ") + entry.name;
+        }
+        if (name == kDefaultName && m_entries.size() == 1)
+            return m_entries.front();
+        throw Error(ErrorCode::Refused, m_origin + ": no chat template named '" + name + "', there is: " + known);
+    }
+
+    std::string m_origin;
+    std::vector<Entry> m_entries;
+    Json m_specialTokens = Json::object();
+};
+
+void addChatTemplate(LoadedTemplates &out, const Json &value, const fs::path &path)
+{
+    if (value.is_string())
+        return out.add(kDefaultName, value.get<std::string>());
+    const auto refuse = [&path](const std::string &found) {
+        throw Error(ErrorCode::Refused,
+                    path.string() + ": chat_template must be a text or a list of {name, template}, found " + found);
+    };
+    if (!value.is_array())
+        refuse(value.type_name());
+    for (const Json &entry : value) {
+        const bool valid = entry.is_object() && entry.contains("name") && entry["name"].is_string()
+            && entry.contains("template") && entry["template"].is_string();
+        if (!valid)
+            refuse("an entry without the texts name and template");
+        out.add(entry["name"].get<std::string>(), entry["template"].get<std::string>());
+    }
+}
+
+/// A token is written as its text or as an object with `content`.
+void addSpecialTokens(LoadedTemplates &out, const Json &config)
+{
+    for (const char *name : kSpecialTokens) {
+        const auto found = config.find(name);
+        if (found == config.end())
+            continue;
+        if (found->is_string())
+            out.setSpecialToken(name, *found);
+        else if (found->is_object() && found->contains("content") && (*found)["content"].is_string())
+            out.setSpecialToken(name, (*found)["content"]);
+    }
+}
+
+void addConfig(LoadedTemplates &out, const fs::path &path)
+{
+    const Json config = parseJson(readText(path), path.string(), kMaxJsonDepth);
+    if (!config.is_object())
+        throw Error(ErrorCode::Refused, path.string() + ": must hold a JSON object, found " + config.type_name());
+    addSpecialTokens(out, config);
+    if (const auto found = config.find("chat_template"); found != config.end() && !found->is_null())
+        addChatTemplate(out, *found, path);
+}
+
+void addFolder(LoadedTemplates &out, const fs::path &folder)
+{
+    // From the oldest form to the newest; a newer one replaces the template of an older one.
+    for (const char *name : {"special_tokens_map.json", "tokenizer_config.json", "chat_template.json"}) {
+        if (fs::is_regular_file(folder / name))
+            addConfig(out, folder / name);
+    }
+    if (fs::is_regular_file(folder / "chat_template.jinja"))
+        out.add(kDefaultName, readText(folder / "chat_template.jinja"));
+    std::error_code none;
+    std::vector<fs::path> more;
+    for (const auto &entry : fs::directory_iterator(folder / "additional_chat_templates", none)) {
+        if (entry.path().extension() == ".jinja" && entry.is_regular_file())
+            more.push_back(entry.path());
+    }
+    std::sort(more.begin(), more.end());
+    for (const fs::path &path : more)
+        out.add(path.stem().string(), readText(path));
+}
+
+void addGgufTokens(LoadedTemplates &out, const Metadata &metadata)
+{
+    static constexpr std::pair<const char *, const char *> keys[] = {
+        {"bos", "bos_token"},       {"eos", "eos_token"}, {"unknown", "unk_token"}, {"padding", "pad_token"},
+        {"seperator", "sep_token"}, {"cls", "cls_token"}, {"mask", "mask_token"}};
+    const std::vector<std::string> *tokens = metadata.texts("tokenizer.ggml.tokens");
+    for (const auto &[key, name] : keys) {
+        const auto id = metadata.integer(std::string("tokenizer.ggml.") + key + "_token_id");
+        if (tokens == nullptr || !id)
+            continue;
+        if (*id < 0 || static_cast<std::uint64_t>(*id) >= tokens->size())
+            throw Error(ErrorCode::Refused,
+                        std::string("tokenizer.ggml.") + key + "_token_id is " + std::to_string(*id)
+                            + ", outside the vocabulary of " + std::to_string(tokens->size()) + " tokens");
+        // A byte-level vocabulary may hold any bytes; a context is text.
+        out.setSpecialToken(name, (*tokens)[static_cast<std::size_t>(*id)]);
+    }
+}
+
+void addGguf(LoadedTemplates &out, const std::string &path)
+{
+    const std::unique_ptr<Checkpoint> checkpoint = openCheckpoint(path);
+    const Metadata &metadata = checkpoint->metadata();
+    const std::string prefix = std::string(kGgufTemplateKey) + ".";
+    for (const auto &[key, value] : metadata.entries()) {
+        if (!std::holds_alternative<std::string>(value))
+            continue;
+        if (key == kGgufTemplateKey)
+            out.add(kDefaultName, std::get<std::string>(value));
+        else if (key.starts_with(prefix))
+            out.add(key.substr(prefix.size()), std::get<std::string>(value));
+    }
+    addGgufTokens(out, metadata);
+}
+
+bool isGguf(const fs::path &path)
+{
+    std::ifstream file(path, std::ios::binary);
+    char magic[4] = {};
+    file.read(magic, sizeof(magic));
+    return path.extension() == ".gguf" || std::string_view(magic, sizeof(magic)) == "GGUF";
+}
+
+void addFile(LoadedTemplates &out, const fs::path &path)
+{
+    const std::string name = path.filename().string();
+    if (isGguf(path))
+        addGguf(out, path.string());
+    else if (path.extension() == ".jinja")
+        out.add(kDefaultName, readText(path));
+    else if (name == "tokenizer.json" || name == "tokenizer.json.xz")
+        addFolder(out, path.parent_path());
+    else
+        addConfig(out, path);
+}
+
+} // namespace
+
+std::unique_ptr<TemplateModel> openTemplates(const std::string &path)
+{
+    std::error_code failure;
+    const fs::file_status status = fs::status(path, failure);
+    if (!fs::exists(status))
+        throw Error(ErrorCode::Refused, path + ": no such file or folder");
+    auto out = std::make_unique<LoadedTemplates>(path);
+    if (fs::is_directory(status))
+        addFolder(*out, path);
+    else
+        addFile(*out, path);
+    if (out->empty())
+        throw Error(ErrorCode::Refused,
+                    path
+                        + ": has no chat template (looked for the key chat_template of its"
+                          " configuration, chat_template.jinja and tokenizer.chat_template)");
+    return out;
+}
+
+std::string renderTemplate(const std::string &source, const std::string &contextJson, const std::string &date)
+{
+    return ChatTemplate(source).render(parseJson(contextJson, "context", kMaxJsonDepth), date);
+}
+
+} // namespace engine
