@@ -49,7 +49,7 @@ std::vector<Item> listTiles(const AttentionCall &call)
             }
         }
     }
-    std::stable_sort(items.begin(), items.end(), [](const Item &a, const Item &b) {
+    std::sort(items.begin(), items.end(), [](const Item &a, const Item &b) {
         return (a.lastSplit - a.firstSplit) * a.rows.tokens > (b.lastSplit - b.firstSplit) * b.rows.tokens;
     });
     return items;

@@ -9,6 +9,7 @@ namespace kernels {
 namespace {
 
 constexpr int prefetchBytes = 4096; // best of 512..4096 at one row
+constexpr int mostRows = 4;         // of a tile; 5 and 6 spill and gain nothing
 constexpr int unpackFromRows = 32;  // below, nibbles are split again for every tile of rows
 
 using I = __m256i;
@@ -93,10 +94,11 @@ inline __attribute__((always_inline)) void endSmallBlock(F (&f)[R][2], const I (
 
 // Numbers of 0..15: one int16 lane takes all 8 quads of a block, 8 x 2 x 15 x 127 = 30480 < 32767.
 template<int R, bool HasMin>
-__attribute__((noinline)) void nibbleTile(const PanelSlice &slice, const std::int8_t *a, std::int64_t stride,
-                                          const BlockRecord *records, std::int64_t blocksPerRow, bool first,
+__attribute__((noinline)) void nibbleTile(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, bool first,
                                           float *tile)
 {
+    const std::int8_t *a = x.numbers + offset * blockWidth;
+    const BlockRecord *records = x.blocks + offset;
     const I low = _mm256_set1_epi8(15);
     F f[R][2];
     loadTile<R>(f, tile, first);
@@ -114,29 +116,31 @@ __attribute__((noinline)) void nibbleTile(const PanelSlice &slice, const std::in
             const I l1 = _mm256_and_si256(w1, low);
 #pragma GCC unroll 16
             for (int m = 0; m < R; ++m) {
-                const I x = quad(a + m * stride + b * 32 + i * 4);
-                add16(sum[m][0], _mm256_maddubs_epi16(l0, x), i == 0);
-                add16(sum[m][1], _mm256_maddubs_epi16(l1, x), i == 0);
+                const I v = quad(a + m * x.stride + b * 32 + i * 4);
+                add16(sum[m][0], _mm256_maddubs_epi16(l0, v), i == 0);
+                add16(sum[m][1], _mm256_maddubs_epi16(l1, v), i == 0);
             }
             const I h0 = _mm256_and_si256(_mm256_srli_epi16(w0, 4), low);
             const I h1 = _mm256_and_si256(_mm256_srli_epi16(w1, 4), low);
 #pragma GCC unroll 16
             for (int m = 0; m < R; ++m) {
-                const I x = quad(a + m * stride + b * 32 + 16 + i * 4);
-                add16(sum[m][0], _mm256_maddubs_epi16(h0, x), false);
-                add16(sum[m][1], _mm256_maddubs_epi16(h1, x), false);
+                const I v = quad(a + m * x.stride + b * 32 + 16 + i * 4);
+                add16(sum[m][0], _mm256_maddubs_epi16(h0, v), false);
+                add16(sum[m][1], _mm256_maddubs_epi16(h1, v), false);
             }
         }
-        endSmallBlock<R, HasMin>(f, sum, slice, b, records, blocksPerRow);
+        endSmallBlock<R, HasMin>(f, sum, slice, b, records, x.blocksPerRow);
     }
     storeTile<R>(f, tile);
 }
 
 /// The same from bytes that were unpacked once for many rows.
 template<int R, bool HasMin>
-__attribute__((noinline)) void smallTile(const PanelSlice &slice, const std::int8_t *a, std::int64_t stride,
-                                         const BlockRecord *records, std::int64_t blocksPerRow, bool first, float *tile)
+__attribute__((noinline)) void smallTile(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, bool first,
+                                         float *tile)
 {
+    const std::int8_t *a = x.numbers + offset * blockWidth;
+    const BlockRecord *records = x.blocks + offset;
     F f[R][2];
     loadTile<R>(f, tile, first);
     for (int b = 0; b < slice.blocks; ++b) {
@@ -150,12 +154,12 @@ __attribute__((noinline)) void smallTile(const PanelSlice &slice, const std::int
             hide(w1);
 #pragma GCC unroll 16
             for (int m = 0; m < R; ++m) {
-                const I x = quad(a + m * stride + b * 32 + i * 4);
-                add16(sum[m][0], _mm256_maddubs_epi16(w0, x), i == 0);
-                add16(sum[m][1], _mm256_maddubs_epi16(w1, x), i == 0);
+                const I v = quad(a + m * x.stride + b * 32 + i * 4);
+                add16(sum[m][0], _mm256_maddubs_epi16(w0, v), i == 0);
+                add16(sum[m][1], _mm256_maddubs_epi16(w1, v), i == 0);
             }
         }
-        endSmallBlock<R, HasMin>(f, sum, slice, b, records, blocksPerRow);
+        endSmallBlock<R, HasMin>(f, sum, slice, b, records, x.blocksPerRow);
     }
     storeTile<R>(f, tile);
 }
@@ -221,66 +225,44 @@ QuantRows rowsFrom(const QuantRows &x, int row)
             x.halves == nullptr ? nullptr : x.halves + row * x.blocksPerRow * 2, x.stride, x.blocksPerRow};
 }
 
-template<int R, bool HasMin, bool Nibbles>
-void smallStep(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, bool first, float *tile)
+using Tile = void (*)(const PanelSlice &, const QuantRows &, std::int64_t, bool, float *);
+
+/// Walks the activation rows in steps of `mostRows`; tiles[n] takes n rows.
+void overRows(const Tile *tiles, const PanelSlice &slice, const QuantRows &x, std::int64_t offset, int rows, bool first,
+              float *tile)
 {
-    if (Nibbles)
-        nibbleTile<R, HasMin>(slice, x.numbers + offset * blockWidth, x.stride, x.blocks + offset, x.blocksPerRow,
-                              first, tile);
-    else
-        smallTile<R, HasMin>(slice, x.numbers + offset * blockWidth, x.stride, x.blocks + offset, x.blocksPerRow, first,
-                             tile);
+    for (int m = 0; m < rows; m += mostRows) {
+        const int step = rows - m < mostRows ? rows - m : mostRows;
+        tiles[step](slice, rowsFrom(x, m), offset, first, tile + m * panelRows);
+    }
 }
 
-/// Walks the activation rows in steps of 4, then 3, 2 or 1.
-template<typename Step1, typename Step2, typename Step3, typename Step4>
-void overRows(const QuantRows &x, int rows, float *tile, Step1 one, Step2 two, Step3 three, Step4 four)
-{
-    int m = 0;
-    for (; rows - m >= 4; m += 4)
-        four(rowsFrom(x, m), tile + m * panelRows);
-    if (rows - m == 3)
-        three(rowsFrom(x, m), tile + m * panelRows);
-    else if (rows - m == 2)
-        two(rowsFrom(x, m), tile + m * panelRows);
-    else if (rows - m == 1)
-        one(rowsFrom(x, m), tile + m * panelRows);
-}
+template<bool HasMin>
+constexpr Tile nibbleTiles[mostRows + 1] = {nullptr, nibbleTile<1, HasMin>, nibbleTile<2, HasMin>,
+                                            nibbleTile<3, HasMin>, nibbleTile<4, HasMin>};
 
-template<bool HasMin, bool Nibbles>
-void smallRows(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, int rows, bool first, float *tile)
-{
-    overRows(
-        x, rows, tile, [&](const QuantRows &r, float *t) { smallStep<1, HasMin, Nibbles>(slice, r, offset, first, t); },
-        [&](const QuantRows &r, float *t) { smallStep<2, HasMin, Nibbles>(slice, r, offset, first, t); },
-        [&](const QuantRows &r, float *t) { smallStep<3, HasMin, Nibbles>(slice, r, offset, first, t); },
-        [&](const QuantRows &r, float *t) { smallStep<4, HasMin, Nibbles>(slice, r, offset, first, t); });
-}
+template<bool HasMin>
+constexpr Tile smallTiles[mostRows + 1] = {nullptr, smallTile<1, HasMin>, smallTile<2, HasMin>, smallTile<3, HasMin>,
+                                           smallTile<4, HasMin>};
 
 template<bool Signed, bool HasMin, bool Halves>
-void byteRows(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, int rows, bool first, float *tile)
-{
-    overRows(
-        x, rows, tile,
-        [&](const QuantRows &r, float *t) { byteTile<1, Signed, HasMin, Halves>(slice, r, offset, first, t); },
-        [&](const QuantRows &r, float *t) { byteTile<2, Signed, HasMin, Halves>(slice, r, offset, first, t); },
-        [&](const QuantRows &r, float *t) { byteTile<3, Signed, HasMin, Halves>(slice, r, offset, first, t); },
-        [&](const QuantRows &r, float *t) { byteTile<4, Signed, HasMin, Halves>(slice, r, offset, first, t); });
-}
+constexpr Tile byteTiles[mostRows + 1] = {nullptr, byteTile<1, Signed, HasMin, Halves>,
+                                          byteTile<2, Signed, HasMin, Halves>, byteTile<3, Signed, HasMin, Halves>,
+                                          byteTile<4, Signed, HasMin, Halves>};
 
 void sliceProducts(const PanelLayout &layout, bool nibbles, const PanelSlice &slice, const QuantRows &x,
                    std::int64_t offset, int rows, bool first, float *tile)
 {
-    if (layout.values == PanelValues::Small) {
-        const auto run = layout.hasMin ? (nibbles ? smallRows<true, true> : smallRows<true, false>)
-                                       : (nibbles ? smallRows<false, true> : smallRows<false, false>);
-        run(slice, x, offset, rows, first, tile);
+    if (layout.values == PanelValues::Small && nibbles) {
+        overRows(layout.hasMin ? nibbleTiles<true> : nibbleTiles<false>, slice, x, offset, rows, first, tile);
+    } else if (layout.values == PanelValues::Small) {
+        overRows(layout.hasMin ? smallTiles<true> : smallTiles<false>, slice, x, offset, rows, first, tile);
     } else if (layout.values == PanelValues::Unsigned) {
-        const auto run = layout.groupWidth == 16 ? byteRows<false, true, true> : byteRows<false, true, false>;
-        run(slice, x, offset, rows, first, tile);
+        const Tile *tiles = layout.groupWidth == 16 ? byteTiles<false, true, true> : byteTiles<false, true, false>;
+        overRows(tiles, slice, x, offset, rows, first, tile);
     } else {
-        const auto run = layout.groupWidth == 16 ? byteRows<true, false, true> : byteRows<true, false, false>;
-        run(slice, x, offset, rows, first, tile);
+        const Tile *tiles = layout.groupWidth == 16 ? byteTiles<true, false, true> : byteTiles<true, false, false>;
+        overRows(tiles, slice, x, offset, rows, first, tile);
     }
 }
 

@@ -13,7 +13,6 @@ using I = __m512i;
 using Z = __m512;
 
 constexpr int prefetchBytes = 4096;
-constexpr int unpackFromRows = 32; // below, nibbles are split again for every tile of rows
 constexpr int mostRows = 8;
 
 inline __attribute__((always_inline)) I quad(const std::int8_t *p)
@@ -29,7 +28,7 @@ inline __attribute__((always_inline)) void hide(I &v)
 }
 
 /// How a tile reads its weights.
-enum class Source { Nibbles, SmallBytes, UnsignedBytes, SignedBytes };
+enum class Source { Nibbles, UnsignedBytes, SignedBytes };
 
 /// Line `line` of a block as unsigned numbers; signed ones are moved up by 128, taken off again by the start of the
 /// sum.
@@ -133,12 +132,10 @@ void overRows(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, 
 
 using Products = void (*)(const PanelSlice &, const QuantRows &, std::int64_t, int, bool, float *);
 
-Products productsOf(const PanelLayout &layout, bool nibbles)
+Products productsOf(const PanelLayout &layout)
 {
-    if (layout.values == PanelValues::Small && nibbles)
-        return layout.hasMin ? overRows<Source::Nibbles, true, false> : overRows<Source::Nibbles, false, false>;
     if (layout.values == PanelValues::Small)
-        return layout.hasMin ? overRows<Source::SmallBytes, true, false> : overRows<Source::SmallBytes, false, false>;
+        return layout.hasMin ? overRows<Source::Nibbles, true, false> : overRows<Source::Nibbles, false, false>;
     if (layout.values == PanelValues::Unsigned)
         return layout.groupWidth == 16 ? overRows<Source::UnsignedBytes, true, true>
                                        : overRows<Source::UnsignedBytes, true, false>;
@@ -150,9 +147,9 @@ void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const Quan
                 const PanelScratch &scratch, float *tile)
 {
     const int bytesPerBlock = (layout.byteLines + layout.nibbleLines + layout.bitLines) * lineBytes;
-    const bool nibbles = layout.values == PanelValues::Small && rows < unpackFromRows;
-    const bool direct = nibbles || layout.byteLines != 0;
-    const Products run = productsOf(layout, nibbles);
+    // Splitting nibbles costs no more than loading bytes that were split before, so only other forms are unpacked.
+    const bool direct = layout.values == PanelValues::Small || layout.byteLines != 0;
+    const Products run = productsOf(layout);
     for (int b = 0; b < layout.blocks; b += quantSliceBlocks) {
         const int count = layout.blocks - b < quantSliceBlocks ? layout.blocks - b : quantSliceBlocks;
         unpackPanelAvx2(layout, panel, b, count, direct ? nullptr : scratch.lines, scratch.scales, scratch.mins);

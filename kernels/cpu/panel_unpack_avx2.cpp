@@ -38,27 +38,42 @@ __m256 exponents(const std::uint8_t *p)
     return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, tiny, _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e)));
 }
 
-/// Eight rows of one group's scale.
-__m256 scaleOf(const PanelLayout &layout, const std::uint8_t *panel, std::int64_t group, int half)
+/// Scales and minimums as the file's plain halves.
+void unpackHalfScales(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, float *scales,
+                      float *mins)
 {
-    const std::int64_t at = group * panelRows + half * 8;
-    if (layout.scales == PanelScales::Half)
-        return halves(panel + layout.scaleAt + at * 2);
-    if (layout.scales == PanelScales::Exponent)
-        return exponents(panel + layout.scaleAt + at);
-    const std::int64_t super = group * layout.groupWidth / 256 * panelRows + half * 8;
-    return _mm256_mul_ps(halves(panel + layout.superScaleAt + super * 2), signedBytes(panel + layout.scaleAt + at));
+    const std::uint8_t *scalePlane = panel + layout.scaleAt + static_cast<std::int64_t>(first) * panelRows * 2;
+    for (int i = 0; i < count * panelRows; i += 8)
+        _mm256_store_ps(scales + i, halves(scalePlane + static_cast<std::int64_t>(i) * 2));
+    const std::uint8_t *minPlane = panel + layout.minAt + static_cast<std::int64_t>(first) * panelRows * 2;
+    for (int i = 0; layout.hasMin && i < count * panelRows; i += 8)
+        _mm256_store_ps(mins + i, halves(minPlane + static_cast<std::int64_t>(i) * 2));
 }
 
-__m256 minOf(const PanelLayout &layout, const std::uint8_t *panel, std::int64_t group, int half)
+void unpackExponents(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, float *scales)
 {
-    const std::int64_t at = group * panelRows + half * 8;
-    if (layout.scales == PanelScales::Half)
-        return halves(panel + layout.minAt + at * 2);
-    const std::int64_t super = group * layout.groupWidth / 256 * panelRows + half * 8;
-    const __m256 product =
-        _mm256_mul_ps(halves(panel + layout.superMinAt + super * 2), unsignedBytes(panel + layout.minAt + at));
-    return _mm256_xor_ps(product, _mm256_set1_ps(-0.0F));
+    const std::uint8_t *plane = panel + layout.scaleAt + static_cast<std::int64_t>(first) * panelRows;
+    for (int i = 0; i < count * panelRows; i += 8)
+        _mm256_store_ps(scales + i, exponents(plane + i));
+}
+
+/// Products of a half for 256 k and an 8-bit factor for each group.
+void unpackSuperScales(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, float *scales,
+                       float *mins)
+{
+    const int groupsPerSuper = 256 / layout.groupWidth;
+    const __m256 minus = _mm256_set1_ps(-0.0F);
+    for (int i = 0; i < count * panelRows; i += 8) {
+        const std::int64_t at = static_cast<std::int64_t>(first) * panelRows + i;
+        const std::int64_t super = at / panelRows / groupsPerSuper * panelRows + at % panelRows;
+        const __m256 scale = halves(panel + layout.superScaleAt + super * 2);
+        _mm256_store_ps(scales + i, _mm256_mul_ps(scale, signedBytes(panel + layout.scaleAt + at)));
+        if (layout.hasMin) {
+            const __m256 min =
+                _mm256_mul_ps(halves(panel + layout.superMinAt + super * 2), unsignedBytes(panel + layout.minAt + at));
+            _mm256_store_ps(mins + i, _mm256_xor_ps(min, minus));
+        }
+    }
 }
 
 I tableOf(PanelValues values)
@@ -68,50 +83,66 @@ I tableOf(PanelValues values)
     return _mm256_broadcastsi128_si256(values == PanelValues::Iq4Table ? iq4 : e2m1);
 }
 
-/// Bit `line` of every byte, moved to bit `target`.
-I bitOf(I plane, int line, int target)
+/// Bit `line` of every byte, moved to bit `target`: a shift within the byte, whichever way, and a mask.
+inline __attribute__((always_inline)) I bitOf(I plane, int line, int target)
 {
-    const I bit = _mm256_and_si256(_mm256_srl_epi16(plane, _mm_cvtsi32_si128(line)), _mm256_set1_epi8(1));
-    return _mm256_sll_epi16(bit, _mm_cvtsi32_si128(target));
+    const I moved = target >= line ? _mm256_slli_epi16(plane, target - line) : _mm256_srli_epi16(plane, line - target);
+    return _mm256_and_si256(moved, _mm256_set1_epi8(static_cast<char>(1 << target)));
 }
 
-/// Half a line (8 rows) of a block with nibbles or bit lines.
-I unpackHalfLine(const PanelLayout &layout, const std::uint8_t *block, int line, int half)
-{
-    const std::uint8_t *at = block + half * 32;
-    I value = _mm256_setzero_si256();
-    if (layout.nibbleLines != 0) {
-        value = load(at + line % 4 * lineBytes);
-        value = _mm256_and_si256(line < 4 ? value : _mm256_srli_epi16(value, 4), _mm256_set1_epi8(15));
-    }
-    for (int p = 0; p < layout.bitLines; ++p)
-        value = _mm256_or_si256(value,
-                                bitOf(load(at + (layout.nibbleLines + p) * lineBytes), line, layout.nibbleLines + p));
-    if (layout.values == PanelValues::Iq4Table || layout.values == PanelValues::E2m1Table)
-        return _mm256_shuffle_epi8(tableOf(layout.values), value);
-    if (layout.values == PanelValues::Signed)
-        return _mm256_sub_epi8(value, _mm256_set1_epi8(static_cast<char>(layout.integerOffset)));
-    return value;
-}
+enum class Finish { Plain, TakeOff, Table };
 
-void unpackSmall(const std::uint8_t *block, std::uint8_t *lines)
+/// Half a block (8 of 16 rows) of numbers made of a nibble, if any, and `Bits` single bits above it. `operand` is the
+/// offset to take off or the table to look numbers up in.
+template<bool Nibbles, int Bits, Finish F> void unpackHalf(const std::uint8_t *block, I operand, std::uint8_t *lines)
 {
-    const I low = _mm256_set1_epi8(15);
-    for (int i = 0; i < 8; ++i) {
-        const I v = load(block + i * 32);
-        _mm256_store_si256(reinterpret_cast<I *>(lines + i * 32), _mm256_and_si256(v, low));
-        _mm256_store_si256(reinterpret_cast<I *>(lines + 256 + i * 32), _mm256_and_si256(_mm256_srli_epi16(v, 4), low));
-    }
-}
-
-void unpackLines(const PanelLayout &layout, const std::uint8_t *block, std::uint8_t *lines)
-{
-    if (layout.values == PanelValues::Small)
-        return unpackSmall(block, lines);
+    constexpr int low = Nibbles ? 4 : 0;
+    I planes[Bits > 0 ? Bits : 1];
+#pragma GCC unroll 4
+    for (int p = 0; p < Bits; ++p)
+        planes[p] = load(block + (low + p) * lineBytes);
+#pragma GCC unroll 8
     for (int line = 0; line < 8; ++line) {
-        for (int half = 0; half < 2; ++half)
-            _mm256_store_si256(reinterpret_cast<I *>(lines + line * lineBytes + half * 32),
-                               unpackHalfLine(layout, block, line, half));
+        I value = _mm256_setzero_si256();
+        if constexpr (Nibbles) {
+            const I pair = load(block + line % 4 * lineBytes);
+            value = _mm256_and_si256(line < 4 ? pair : _mm256_srli_epi16(pair, 4), _mm256_set1_epi8(15));
+        }
+#pragma GCC unroll 4
+        for (int p = 0; p < Bits; ++p)
+            value = _mm256_or_si256(value, bitOf(planes[p], line, low + p));
+        if constexpr (F == Finish::TakeOff)
+            value = _mm256_sub_epi8(value, operand);
+        if constexpr (F == Finish::Table)
+            value = _mm256_shuffle_epi8(operand, value);
+        _mm256_store_si256(reinterpret_cast<I *>(lines + line * lineBytes), value);
+    }
+}
+
+using UnpackHalf = void (*)(const std::uint8_t *, I, std::uint8_t *);
+
+UnpackHalf unpackerOf(const PanelLayout &layout)
+{
+    if (layout.nibbleLines == 0) // 2 bits, or 3 with an offset
+        return layout.bitLines == 2 ? unpackHalf<false, 2, Finish::Plain> : unpackHalf<false, 3, Finish::TakeOff>;
+    if (layout.bitLines == 2)
+        return unpackHalf<true, 2, Finish::TakeOff>;
+    if (layout.bitLines == 1)
+        return layout.values == PanelValues::Signed ? unpackHalf<true, 1, Finish::TakeOff>
+                                                    : unpackHalf<true, 1, Finish::Plain>;
+    return layout.values == PanelValues::Small ? unpackHalf<true, 0, Finish::Plain>
+                                               : unpackHalf<true, 0, Finish::Table>;
+}
+
+void unpackLines(const PanelLayout &layout, const std::uint8_t *panel, int count, std::uint8_t *lines)
+{
+    const UnpackHalf unpack = unpackerOf(layout);
+    const bool table = layout.values == PanelValues::Iq4Table || layout.values == PanelValues::E2m1Table;
+    const I operand = table ? tableOf(layout.values) : _mm256_set1_epi8(static_cast<char>(layout.integerOffset));
+    const std::int64_t bytes = (layout.nibbleLines + layout.bitLines) * lineBytes;
+    for (int b = 0; b < count; ++b) {
+        unpack(panel + b * bytes, operand, lines + b * 512);
+        unpack(panel + b * bytes + 32, operand, lines + b * 512 + 32);
     }
 }
 
@@ -121,20 +152,15 @@ void unpackPanelAvx2(const PanelLayout &layout, const std::uint8_t *panel, int f
                      float *scales, float *mins)
 {
     const int groupsPerBlock = blockWidth / layout.groupWidth;
-    for (int g = 0; g < count * groupsPerBlock; ++g) {
-        for (int half = 0; half < 2; ++half) {
-            _mm256_store_ps(scales + g * panelRows + half * 8,
-                            scaleOf(layout, panel, first * groupsPerBlock + g, half));
-            if (layout.hasMin)
-                _mm256_store_ps(mins + g * panelRows + half * 8,
-                                minOf(layout, panel, first * groupsPerBlock + g, half));
-        }
-    }
-    if (lines == nullptr)
-        return;
+    if (layout.scales == PanelScales::Half)
+        unpackHalfScales(layout, panel, first, count, scales, mins);
+    else if (layout.scales == PanelScales::Exponent)
+        unpackExponents(layout, panel, first, count, scales);
+    else
+        unpackSuperScales(layout, panel, first * groupsPerBlock, count * groupsPerBlock, scales, mins);
     const std::int64_t bytes = (layout.byteLines + layout.nibbleLines + layout.bitLines) * lineBytes;
-    for (int b = 0; b < count; ++b)
-        unpackLines(layout, panel + (first + b) * bytes, lines + b * 512);
+    if (lines != nullptr)
+        unpackLines(layout, panel + first * bytes, count, lines);
 }
 
 } // namespace kernels

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "kernels/checks.h"
+#include "kernels/reference/dot.h"
 #include "kernels/reference/reference_ops.h"
 
 #include <algorithm>
@@ -21,20 +22,15 @@ public:
     {
     }
 
-    /// Element `i` of the key (side 0) or value (side 1) of a position.
-    [[nodiscard]] double at(int side, int position, std::int64_t i) const
+    /// The key (side 0) or value (side 1) of a position, headDim floats in `target`.
+    void expand(int side, int position, std::vector<float> &target) const
     {
         const std::int64_t block = m_table[position / m_blockTokens] * 2 + side;
-        const std::int64_t index = block * m_layer.strides[0] + m_head * m_layer.strides[1]
-            + position % m_blockTokens * m_layer.strides[2] + i;
-        switch (m_layer.dtype) {
-        case DType::F16:
-            return halfToFloat(m_layer.as<std::uint16_t>()[index]);
-        case DType::BF16:
-            return bf16ToFloat(m_layer.as<std::uint16_t>()[index]);
-        default:
-            return m_layer.as<float>()[index];
-        }
+        const std::int64_t index =
+            block * m_layer.strides[0] + m_head * m_layer.strides[1] + position % m_blockTokens * m_layer.strides[2];
+        target.resize(static_cast<std::size_t>(m_layer.shape[3]));
+        dequantize(m_layer.dtype, m_layer.data + index * info(m_layer.dtype).blockBytes, target.data(),
+                   m_layer.shape[3]);
     }
 
 private:
@@ -44,39 +40,81 @@ private:
     std::int64_t m_head;
 };
 
-double score(const float *query, const PagedRows &rows, int position, const AttentionShape &shape)
+double score(const float *query, const std::vector<float> &key, const AttentionShape &shape)
 {
-    double sum = 0.0;
-    for (int i = 0; i < shape.headDim; ++i)
-        sum += query[i] * rows.at(0, position, i);
-    sum *= shape.scale;
+    const double sum = dot(query, key.data(), key.size()) * shape.scale;
     return shape.softCap > 0.0F ? shape.softCap * std::tanh(sum / shape.softCap) : sum;
 }
 
-/// One query row: all scores, softmax, weighted sum of values.
-void attendRow(const float *query, const PagedRows &rows, int position, const AttentionShape &shape, const float *sink,
-               float *out)
-{
-    const int first = shape.window > 0 ? std::max(0, position - shape.window + 1) : 0;
-    std::vector<double> weights;
-    double largest = sink != nullptr ? *sink : -std::numeric_limits<double>::infinity();
-    for (int key = first; key <= position; ++key) {
-        weights.push_back(score(query, rows, key, shape));
-        largest = std::max(largest, weights.back());
+/// One token's query heads of one key head: all scores, softmax, weighted sums of values.
+class GroupAttention {
+public:
+    GroupAttention(const AttentionShape &shape, const TensorView &q, const TensorView &out, int token, int kvHead)
+        : m_shape(shape)
+        , m_q(q)
+        , m_out(out)
+        , m_token(token)
+        , m_heads(shape.heads / shape.kvHeads)
+        , m_firstHead(kvHead * m_heads)
+    {
     }
-    double total = sink != nullptr ? std::exp(*sink - largest) : 0.0;
-    for (double &weight : weights) {
-        weight = std::exp(weight - largest);
-        total += weight;
+
+    void run(const PagedRows &rows, int position) const
+    {
+        const int first = m_shape.window > 0 ? std::max(0, position - m_shape.window + 1) : 0;
+        const auto heads = static_cast<std::size_t>(m_heads);
+        std::vector<std::vector<double>> weights(heads);
+        std::vector<float> row;
+        for (int key = first; key <= position; ++key) {
+            rows.expand(0, key, row);
+            for (std::size_t h = 0; h < heads; ++h)
+                weights[h].push_back(score(rowOf(m_q, index(h)), row, m_shape));
+        }
+        for (std::size_t h = 0; h < heads; ++h)
+            normalize(weights[h], h);
+        std::vector<std::vector<double>> sums(heads, std::vector<double>(static_cast<std::size_t>(m_shape.headDim)));
+        for (int key = first; key <= position; ++key) {
+            rows.expand(1, key, row);
+            for (std::size_t h = 0; h < heads; ++h) {
+                for (std::size_t i = 0; i < row.size(); ++i)
+                    sums[h][i] += weights[h][static_cast<std::size_t>(key - first)] * static_cast<double>(row[i]);
+            }
+        }
+        for (std::size_t h = 0; h < heads; ++h)
+            std::transform(sums[h].begin(), sums[h].end(), rowOf(m_out, index(h)),
+                           [](double sum) { return static_cast<float>(sum); });
     }
-    std::vector<double> sums(static_cast<std::size_t>(shape.headDim));
-    for (std::size_t key = 0; key < weights.size(); ++key) {
-        for (std::size_t i = 0; i < sums.size(); ++i)
-            sums[i] += weights[key] * rows.at(1, first + static_cast<int>(key), static_cast<std::int64_t>(i));
+
+private:
+    /// Row of q and out that holds a head of the group.
+    [[nodiscard]] std::int64_t index(std::size_t head) const
+    {
+        return static_cast<std::int64_t>(m_token) * m_shape.heads + m_firstHead + static_cast<std::int64_t>(head);
     }
-    for (std::size_t i = 0; i < sums.size(); ++i)
-        out[i] = static_cast<float>(sums[i] / total);
-}
+
+    /// Softmax in place; a sink takes its share and gives nothing.
+    void normalize(std::vector<double> &weights, std::size_t head) const
+    {
+        const float *sink = m_shape.sinks != nullptr ? m_shape.sinks + m_firstHead + head : nullptr;
+        double largest = sink != nullptr ? *sink : -std::numeric_limits<double>::infinity();
+        for (const double weight : weights)
+            largest = std::max(largest, weight);
+        double total = sink != nullptr ? std::exp(*sink - largest) : 0.0;
+        for (double &weight : weights) {
+            weight = std::exp(weight - largest);
+            total += weight;
+        }
+        for (double &weight : weights)
+            weight /= total;
+    }
+
+    const AttentionShape &m_shape;
+    const TensorView &m_q;
+    const TensorView &m_out;
+    int m_token;
+    int m_heads;
+    int m_firstHead;
+};
 
 } // namespace
 
@@ -84,15 +122,14 @@ void ReferenceOps::pagedAttention(TensorView q, TensorView kvLayer, const PagedB
                                   const AttentionShape &shape, TensorView out, Stream &)
 {
     checkAttention(q, kvLayer, batch, shape, out);
-    m_pool.run(static_cast<int>(rowCount(q)), [&](int part, int) {
-        const int token = part / shape.heads;
-        const int head = part % shape.heads;
+    m_pool.run(static_cast<int>(q.shape[0]) * shape.kvHeads, [&](int part, int) {
+        const int token = part / shape.kvHeads;
+        const int kvHead = part % shape.kvHeads;
         const auto after = std::upper_bound(batch.queryStarts.begin(), batch.queryStarts.end(), token);
         const auto sequence = static_cast<std::size_t>(after - batch.queryStarts.begin() - 1);
         const int position = batch.contextLengths[sequence] - (batch.queryStarts[sequence + 1] - token);
-        const PagedRows rows(kvLayer, batch, sequence, head / (shape.heads / shape.kvHeads));
-        attendRow(rowOf(q, part), rows, position, shape, shape.sinks != nullptr ? shape.sinks + head : nullptr,
-                  rowOf(out, part));
+        const PagedRows rows(kvLayer, batch, sequence, kvHead);
+        GroupAttention(shape, q, out, token, kvHead).run(rows, position);
     });
 }
 

@@ -2,8 +2,8 @@
 #include "kernels/reference/reference_matmul.h"
 
 #include "kernels/checks.h"
+#include "kernels/reference/dot.h"
 
-#include <array>
 #include <cmath>
 #include <numbers>
 
@@ -12,24 +12,6 @@ namespace kernels {
 namespace {
 
 constexpr std::int64_t rowsPerPart = 16;
-constexpr std::size_t lanes = 8;
-
-// Several sums side by side, or the latency of one addition would decide the speed. The order is fixed by k alone.
-double dot(const double *a, const double *b, std::size_t n)
-{
-    std::array<double, lanes> sums{};
-    std::size_t k = 0;
-    for (; k + lanes <= n; k += lanes) {
-        for (std::size_t lane = 0; lane < lanes; ++lane)
-            sums[lane] += a[k + lane] * b[k + lane];
-    }
-    for (std::size_t lane = 0; k < n; ++k, ++lane)
-        sums[lane] += a[k] * b[k];
-    double total = 0.0;
-    for (const double sum : sums)
-        total += sum;
-    return total;
-}
 
 std::vector<double> widen(const TensorView &x)
 {
