@@ -3,6 +3,7 @@
 
 #include <QApplication>
 #include <QElapsedTimer>
+#include <QThread>
 #include <QVector>
 
 #include <algorithm>
@@ -14,6 +15,8 @@ public:
 
     bool notify(QObject *receiver, QEvent *event) override
     {
+        if (QThread::currentThread() != thread()) // every thread's events come by here
+            return QApplication::notify(receiver, event);
         if (m_depth++ > 0 || !m_recording) {
             const bool result = QApplication::notify(receiver, event);
             --m_depth;

@@ -35,16 +35,9 @@ double estimatedHeight(const Block &block, const ViewMessage &message)
 void ChatDocument::clear()
 {
     m_messages.clear();
+    m_indexes.clear();
     m_blocks.clear();
     m_heights.truncate(0);
-}
-
-int ChatDocument::indexOf(qint64 id) const
-{
-    for (int i = messageCount() - 1; i >= 0; --i)
-        if (message(i).view.id == id)
-            return i;
-    return -1;
 }
 
 int ChatDocument::endBlock(int index) const
@@ -68,6 +61,7 @@ int ChatDocument::addMessage(const ViewMessage &added)
     message.view = added;
     message.firstBlock = blockCount();
     const int index = messageCount() - 1;
+    m_indexes[added.id] = index;
     if (added.role == ViewMessage::Role::Assistant)
         addBlock(index, Block::Kind::Sender, {});
     update(index);
@@ -190,6 +184,7 @@ void ChatDocument::truncate(int count)
     if (count >= messageCount())
         return;
     const int blocks = message(count).firstBlock;
+    m_indexes.removeIf([count](QHash<qint64, int>::iterator entry) { return entry.value() >= count; });
     m_messages.resize(static_cast<std::size_t>(count));
     while (static_cast<int>(m_blocks.size()) > blocks)
         m_blocks.pop_back();

@@ -40,7 +40,7 @@ public:
     [[nodiscard]] const Message &message(int index) const { return m_messages[static_cast<std::size_t>(index)]; }
     [[nodiscard]] const Message &messageOf(const Block &block) const { return message(block.message); }
     /// -1 when there is no message with this id.
-    [[nodiscard]] int indexOf(qint64 id) const;
+    [[nodiscard]] int indexOf(qint64 id) const { return m_indexes.value(id, -1); }
     /// One past the last block of a message.
     [[nodiscard]] int endBlock(int message) const;
     [[nodiscard]] HeightIndex &heights() { return m_heights; }
@@ -54,6 +54,7 @@ private:
     int applyReferences(int message);
 
     std::deque<Message> m_messages;
+    QHash<qint64, int> m_indexes; ///< of messages, by id
     std::deque<Block> m_blocks;
     HeightIndex m_heights;
 };

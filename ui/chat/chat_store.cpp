@@ -4,9 +4,11 @@
 #include "ui/chat/chat_store_worker.h"
 
 #include <QDateTime>
+#include <QSemaphore>
 #include <QStandardPaths>
 
 #include <algorithm>
+#include <memory>
 
 namespace ui {
 
@@ -66,6 +68,20 @@ void ChatStore::loadMessages(qint64 chatId)
 void ChatStore::search(const QString &text)
 {
     QMetaObject::invokeMethod(m_worker, [worker = m_worker, text] { worker->search(text); }, Qt::QueuedConnection);
+}
+
+bool ChatStore::flush(int timeoutMs)
+{
+    // Shared, because the thread may come to it after this call gave up.
+    const auto done = std::make_shared<QSemaphore>();
+    QMetaObject::invokeMethod(
+        m_worker,
+        [worker = m_worker, done] {
+            worker->commit();
+            done->release();
+        },
+        Qt::QueuedConnection);
+    return done->tryAcquire(1, timeoutMs);
 }
 
 qint64 ChatStore::newId()

@@ -37,6 +37,9 @@ public:
     /// Answers with found.
     void search(const QString &text);
 
+    /// Waits until what was put so far is written or could not be; false when that took longer than `timeoutMs`.
+    bool flush(int timeoutMs);
+
     [[nodiscard]] const StoreStatus &status() const { return m_status; }
     /// An id that no message or chat has: it grows with time and never repeats within this program.
     [[nodiscard]] qint64 newId();

@@ -23,6 +23,8 @@ public:
     void open();
     /// Finished messages and chats are committed at once, text of a growing message within partialMs.
     void take(const StoreChange &change);
+    /// Commits what is waiting.
+    void commit();
     void loadMessages(qint64 chatId);
     void search(const QString &text);
     void close();
@@ -38,7 +40,6 @@ Q_SIGNALS:
     void found(const QString &text, const QVector<qint64> &chats);
 
 private:
-    void commit();
     void retry();
     void reopen();
     void setStatus(const StoreStatus &status);

@@ -166,7 +166,11 @@ void ChatView::setFooter(qint64 id, const MessageFooter &footer)
     if (message < 0 || m_document.message(message).view.footer == footer)
         return;
     m_document.message(message).view.footer = footer;
-    updateMessage(message);
+    if (m_document.message(message).view.done)
+        updateMessage(message);
+    else // a growing message has its footer below the last block
+        viewport()->update(0, static_cast<int>(blockTop(m_document.blockCount())), viewport()->width(),
+                           static_cast<int>(metrics::footer));
 }
 
 void ChatView::removeFrom(qint64 id)
