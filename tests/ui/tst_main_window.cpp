@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/support/fake_engine.h"
+#include "ui/engine_client.h"
+#include "ui/inspect/inspector.h"
+#include "ui/inspect/live_card.h"
+#include "ui/main_window.h"
+#include "ui/settings.h"
+#include "ui/status_line.h"
+#include "ui/widgets/notice_bar.h"
+
+#include <QAbstractButton>
+#include <QAccessible>
+#include <QDockWidget>
+#include <QDropEvent>
+#include <QFile>
+#include <QLineEdit>
+#include <QMenu>
+#include <QMimeData>
+#include <QSignalSpy>
+#include <QSlider>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include <memory>
+
+using ui::MainWindow;
+
+class TestMainWindow : public QObject {
+    Q_OBJECT
+private slots:
+    void init()
+    {
+        m_dir = std::make_unique<QTemporaryDir>();
+        qputenv("XDG_DATA_HOME", QFile::encodeName(m_dir->path()));
+        qputenv("XDG_CONFIG_HOME", QFile::encodeName(m_dir->path()));
+        qputenv("XDG_STATE_HOME", QFile::encodeName(m_dir->path()));
+        open();
+    }
+
+    void cleanup() { close(); }
+
+    void keysReachEveryPlace()
+    {
+        for (const auto &[key, place] :
+             {std::pair{Qt::Key_2, MainWindow::ModelsPlace}, std::pair{Qt::Key_3, MainWindow::TunePlace},
+              std::pair{Qt::Key_4, MainWindow::DevicesPlace}, std::pair{Qt::Key_1, MainWindow::ChatPlace}}) {
+            QTest::keyClick(m_window.get(), key, Qt::ControlModifier);
+            QCOMPARE(m_window->place(), place);
+        }
+        QTest::keyClick(m_window.get(), Qt::Key_Comma, Qt::ControlModifier);
+        QCOMPARE(m_window->place(), MainWindow::TunePlace);
+        m_window->showPlace(MainWindow::ChatPlace);
+        QTest::keyClick(m_window.get(), Qt::Key_B, Qt::ControlModifier);
+        QVERIFY(!m_window->inspector()->isVisible());
+        QTest::keyClick(m_window.get(), Qt::Key_B, Qt::ControlModifier);
+        QVERIFY(m_window->inspector()->isVisible());
+        QTest::keyClick(m_window.get(), Qt::Key_Q, Qt::ControlModifier);
+        QVERIFY(!m_window->isVisible());
+    }
+
+    void statusIsAlwaysTrue()
+    {
+        QVERIFY(m_window->statusLine()->text().contains(QStringLiteral("no model")));
+        load();
+        QString text = m_window->statusLine()->text();
+        for (const char *part :
+             {"example", "cpu avx2", "4 threads", "KV 0 % of 96 pages", "running 0 / 64", "waiting 0"})
+            QVERIFY2(text.contains(QLatin1String(part)), qPrintable(text));
+        engine::Request request;
+        request.prompt = "why";
+        m_client->submit(request);
+        m_fake->step();
+        QTRY_VERIFY2(m_window->statusLine()->text().contains(QStringLiteral("running 1 / 64")),
+                     qPrintable(m_window->statusLine()->text()));
+        m_client->cancelAll();
+        QTRY_VERIFY2(m_window->statusLine()->text().contains(QStringLiteral("running 0 / 64")),
+                     qPrintable(m_window->statusLine()->text()));
+        QVERIFY(m_window->statusLine()->text().contains(QStringLiteral("decode 0 tok/s")));
+    }
+
+    void badFileLeavesTheModelAlone()
+    {
+        load();
+        m_window->openModel(QStringLiteral("/models/broken.bad"));
+        QTRY_VERIFY(m_window->notice()->isVisible());
+        QVERIFY(m_window->notice()->text().contains(QStringLiteral("wanted 'GGUF'")));
+        QVERIFY(m_window->notice()->text().contains(QStringLiteral("stays loaded")));
+        QVERIFY(!m_window->progress()->isVisible());
+        QVERIFY(m_window->statusLine()->text().contains(QStringLiteral("example")));
+        QVERIFY(!m_settings->recentModels().contains(QStringLiteral("/models/broken.bad")));
+    }
+
+    void changedFileIsSaid()
+    {
+        load();
+        m_fake->push(engine::ModelFileChanged{"/models/example.gguf", "the file is 12 bytes long, wanted 100"});
+        QTRY_VERIFY(m_window->notice()->isVisible());
+        QVERIFY(m_window->notice()->text().contains(QStringLiteral("12 bytes")));
+    }
+
+    void dropOpens()
+    {
+        QMimeData data;
+        data.setUrls({QUrl::fromLocalFile(QStringLiteral("/models/größe 模型.gguf"))});
+        QDragEnterEvent enter({400, 300}, Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+        QCoreApplication::sendEvent(m_window.get(), &enter);
+        QVERIFY(enter.isAccepted());
+        QDropEvent drop({400, 300}, Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+        QCoreApplication::sendEvent(m_window.get(), &drop);
+        QTRY_VERIFY(m_client->model().has_value());
+        QCOMPARE(QString::fromStdString(m_client->model()->path), QStringLiteral("/models/größe 模型.gguf"));
+        QCOMPARE(m_settings->recentModels().value(0), QStringLiteral("/models/größe 模型.gguf"));
+    }
+
+    void cardsEnlargeTearOffHideAndMove()
+    {
+        ui::Inspector *inspector = m_window->inspector();
+        ui::LiveCard *pages = inspector->card(QStringLiteral("pages"));
+        const QSize small = pages->size();
+        QTest::mouseDClick(pages, Qt::LeftButton, {}, {60, 15});
+        QVERIFY(pages->isExpanded());
+        QTest::qWait(20);
+        QVERIFY(pages->width() > small.width() * 2);
+        QTest::keyClick(pages, Qt::Key_Escape);
+        QVERIFY(!pages->isExpanded());
+        QVERIFY(inspector->isAncestorOf(pages) && pages->isVisible());
+
+        m_window->tearOff(pages);
+        QVERIFY(!inspector->isAncestorOf(pages) && pages->isVisible());
+        auto *dock = m_window->findChild<QDockWidget *>();
+        QVERIFY(dock && dock->isFloating());
+        dock->close();
+        QTRY_VERIFY(inspector->isAncestorOf(pages) && pages->isVisible());
+
+        inspector->setCardShown(pages, false);
+        QVERIFY(!pages->isVisible());
+        inspector->moveCard(pages, -2);
+        QCOMPARE(inspector->cards().indexOf(pages), 0);
+        close();
+        open(); // order and hidden cards are kept
+        QCOMPARE(m_window->inspector()->cards()[0]->key(), QStringLiteral("pages"));
+        QVERIFY(!m_window->inspector()->isCardShown(m_window->inspector()->cards()[0]));
+    }
+
+    void hiddenViewsDoNotWatch()
+    {
+        load();
+        QVERIFY(m_fake->isWatched(engine::Topic::Blocks));
+        m_window->showPlace(MainWindow::ModelsPlace);
+        QVERIFY(!m_fake->isWatched(engine::Topic::Blocks));
+        QVERIFY(!m_fake->isWatched(engine::Topic::Devices));
+        m_window->showPlace(MainWindow::DevicesPlace);
+        QVERIFY(m_fake->isWatched(engine::Topic::Devices));
+        m_window->hide();
+        QVERIFY(!m_fake->isWatched(engine::Topic::Devices));
+    }
+
+    void atMostThirtyRepaintsASecond()
+    {
+        close();
+        FakeEngineScript script;
+        script.stepMs = 3;
+        open(script);
+        load();
+        engine::Request request;
+        request.prompt = "why";
+        request.sampling.maxTokens = 100000;
+        m_client->submit(request);
+        QTest::qWait(300);
+        QList<int> before;
+        for (const ui::LiveCard *card : m_window->inspector()->cards())
+            before << card->paintCount();
+        QElapsedTimer elapsed;
+        elapsed.start();
+        QTest::qWait(1500);
+        const double seconds = double(elapsed.elapsed()) / 1000;
+        for (int i = 0; i < before.size(); ++i) {
+            const ui::LiveCard *card = m_window->inspector()->cards()[i];
+            const double rate = (card->paintCount() - before[i]) / seconds;
+            // The page map is a child; its blit may repaint the card below it once more in a frame.
+            QVERIFY2(rate <= (card->key() == QStringLiteral("pages") ? 61 : 31),
+                     qPrintable(card->key() + QString::number(rate)));
+        }
+        m_window->showPlace(MainWindow::ModelsPlace);
+        QTest::qWait(50);
+        const int hidden = m_window->inspector()->cards()[0]->paintCount();
+        QTest::qWait(300);
+        QCOMPARE(m_window->inspector()->cards()[0]->paintCount(), hidden);
+        m_client->cancelAll();
+        QTRY_COMPARE(m_client->activeRequests(), 0);
+    }
+
+    void geometryIsKept()
+    {
+        m_window->resize(1111, 777);
+        close();
+        open();
+        QCOMPARE(m_window->size(), QSize(1111, 777));
+    }
+
+    void controlsAreNamed()
+    {
+        load();
+        QStringList nameless;
+        for (const int place : {0, 1, 2, 3}) {
+            m_window->showPlace(MainWindow::Place(place));
+            for (QWidget *widget : m_window->findChildren<QWidget *>()) {
+                const bool control = qobject_cast<QAbstractButton *>(widget) || qobject_cast<QSlider *>(widget)
+                    || qobject_cast<QLineEdit *>(widget);
+                if (!control || !widget->isVisible())
+                    continue;
+                const QAccessibleInterface *face = QAccessible::queryAccessibleInterface(widget);
+                if (!face || face->text(QAccessible::Name).isEmpty())
+                    nameless << QStringLiteral("%1 in place %2")
+                                    .arg(QLatin1String(widget->metaObject()->className()))
+                                    .arg(place);
+            }
+        }
+        QVERIFY2(nameless.isEmpty(), qPrintable(nameless.join(u'\n')));
+    }
+
+    void tabVisitsEachControlOnce()
+    {
+        load();
+        m_window->showPlace(MainWindow::TunePlace);
+        QSet<QWidget *> seen;
+        QWidget *widget = QApplication::focusWidget();
+        for (int i = 0; i < 300 && widget && !seen.contains(widget); ++i) {
+            seen.insert(widget);
+            QTest::keyClick(widget, Qt::Key_Tab);
+            widget = QApplication::focusWidget();
+        }
+        QVERIFY2(seen.size() > 20, qPrintable(QString::number(seen.size())));
+    }
+
+private:
+    void open(FakeEngineScript script = {})
+    {
+        m_settings = std::make_unique<ui::Settings>(m_dir->filePath(QStringLiteral("lathe.conf")));
+        m_theme.setMode(ui::ThemeMode::Dark);
+        auto owned = std::make_unique<FakeEngine>(script);
+        m_fake = owned.get();
+        m_client = std::make_unique<ui::EngineClient>(std::move(owned));
+        m_window = std::make_unique<MainWindow>(m_theme, *m_client, *m_settings);
+        m_window->show();
+        QVERIFY(QTest::qWaitForWindowActive(m_window.get()));
+    }
+
+    void close()
+    {
+        if (m_window)
+            m_window->close();
+        m_window.reset();
+        m_client.reset();
+        m_settings.reset();
+    }
+
+    void load()
+    {
+        m_window->openModel(QStringLiteral("/models/example.gguf"));
+        QTRY_VERIFY(m_client->model().has_value());
+    }
+
+    std::unique_ptr<QTemporaryDir> m_dir;
+    ui::Theme m_theme;
+    std::unique_ptr<ui::Settings> m_settings;
+    FakeEngine *m_fake = nullptr;
+    std::unique_ptr<ui::EngineClient> m_client;
+    std::unique_ptr<MainWindow> m_window;
+};
+
+QTEST_MAIN(TestMainWindow)
+#include "tst_main_window.moc"
