@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/tour.h"
+
+#include "engine/library/model_store.h"
+#include "ui/engine_client.h"
+#include "ui/main_window.h"
+#include "ui/settings.h"
+#include "ui/theme.h"
+
+#include <QApplication>
+#include <QDir>
+#include <QElapsedTimer>
+#include <QEventLoop>
+#include <QFileInfo>
+#include <QTemporaryDir>
+#include <QTimer>
+
+#include <cstdio>
+#include <exception>
+
+namespace ui {
+
+namespace {
+
+constexpr int done = 0, failed = 1, refused = 3;
+constexpr int loadLimitMs = 300'000, answerLimitMs = 300'000, settleMs = 700;
+constexpr QSize windowSize(1600, 1000);
+
+/// One failure of the tour, with the exit status it ends with.
+struct TourFault {
+    int status;
+    QString why;
+};
+
+/// Lets the window live until `condition` holds; false when `limitMs` was over first.
+template<typename Condition> bool waitUntil(Condition condition, int limitMs)
+{
+    QElapsedTimer elapsed;
+    elapsed.start();
+    while (!condition()) {
+        if (elapsed.elapsed() > limitMs)
+            return false;
+        QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents, 50);
+    }
+    return true;
+}
+
+void settle(int ms = settleMs)
+{
+    QEventLoop loop;
+    QTimer::singleShot(ms, &loop, &QEventLoop::quit);
+    loop.exec();
+}
+
+/// Folders of the session's own, so that a tour neither reads nor changes what belongs to the user.
+class OwnFolders {
+public:
+    OwnFolders()
+    {
+        for (const char *name : names) {
+            m_before.append(qgetenv(name));
+            qputenv(name, QFile::encodeName(m_folder.filePath(QString::fromLatin1(name))));
+        }
+    }
+    ~OwnFolders()
+    {
+        for (int i = 0; i < m_before.size(); ++i) {
+            if (m_before[i].isNull())
+                qunsetenv(names[i]);
+            else
+                qputenv(names[i], m_before[i]);
+        }
+    }
+    OwnFolders(const OwnFolders &) = delete;
+    OwnFolders &operator=(const OwnFolders &) = delete;
+
+private:
+    static constexpr const char *names[] = {"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"};
+    QTemporaryDir m_folder;
+    QList<QByteArray> m_before;
+};
+
+const QStringList firstQuestions{
+    QStringLiteral("Explain paged attention like I know operating systems."),
+    QStringLiteral("Explain paged attention like I know operating systems, with a short C++ example."),
+    QStringLiteral("Write a bash loop that renames photos by their date."),
+    QStringLiteral("Write a polite letter that asks for a copy of a tax form."),
+};
+const QStringList secondQuestions{
+    QStringLiteral("What is a good first chess opening for beginners, and why?"),
+    QStringLiteral("Give me three regular expressions for log lines and explain each one."),
+    QStringLiteral("Tell me a story about a lathe, in four paragraphs."),
+};
+
+/// The script: what is asked and which views are taken.
+class Tour {
+public:
+    Tour(std::unique_ptr<engine::Engine> engine, const QString &folder)
+        : m_folder(folder)
+        , m_client(std::move(engine))
+        , m_window(m_theme, m_client, m_settings)
+    {
+        engine::SamplingParams sampling;
+        sampling.temperature = 0; // the same words every time
+        sampling.maxTokens = 400;
+        m_client.setSampling(sampling);
+        QObject::connect(&m_client, &EngineClient::textAppended, &m_window,
+                         [this](quint64, const QString &, int tokens) { m_tokens += tokens; });
+        QObject::connect(&m_client, &EngineClient::requestFinished, &m_window,
+                         [this](quint64, const engine::RequestFinished &end) {
+                             if (end.reason == engine::FinishReason::Failed)
+                                 m_fault = QString::fromStdString(end.error);
+                         });
+    }
+
+    void play(const QString &model)
+    {
+        m_theme.setMode(ThemeMode::Dark);
+        m_window.resize(windowSize);
+        m_window.show();
+        m_window.resize(windowSize);
+        picture("start");
+        load(model);
+        m_window.showPlace(MainWindow::ChatPlace);
+        ask(firstQuestions);
+        picture("chat-streaming");
+        large();
+        finish();
+        picture("chat");
+        ask(secondQuestions);
+        tune();
+        finish();
+        machine();
+    }
+
+private:
+    void load(const QString &model)
+    {
+        QString fault;
+        const auto connection = QObject::connect(&m_client, &EngineClient::loadFailed, &m_window,
+                                                 [&](const QString &, const QString &message) { fault = message; });
+        m_window.openModel(model);
+        const bool ended = waitUntil([&] { return m_client.model().has_value() || !fault.isEmpty(); }, loadLimitMs);
+        QObject::disconnect(connection);
+        if (!fault.isEmpty())
+            throw TourFault{refused, fault};
+        if (!ended)
+            throw TourFault{failed, QStringLiteral("%1: not loaded after %2 s").arg(model).arg(loadLimitMs / 1000)};
+    }
+
+    // Chats at once, some beginning alike, so that pages are shared.
+    void ask(const QStringList &questions)
+    {
+        for (const QString &question : questions)
+            m_window.ask(question);
+        const int before = m_tokens;
+        if (!waitUntil([&] { return m_tokens >= before + 90 || m_client.activeRequests() == 0; }, answerLimitMs))
+            throw TourFault{failed, QStringLiteral("no answer within %1 s").arg(answerLimitMs / 1000)};
+        check();
+    }
+
+    void finish()
+    {
+        if (!waitUntil([&] { return m_client.activeRequests() == 0; }, answerLimitMs))
+            throw TourFault{failed, QStringLiteral("answers did not end within %1 s").arg(answerLimitMs / 1000)};
+        check();
+    }
+
+    void check()
+    {
+        if (!m_fault.isEmpty())
+            throw TourFault{failed, QStringLiteral("an answer failed: %1").arg(m_fault)};
+        if (m_tokens == 0)
+            throw TourFault{failed, QStringLiteral("the answers hold no tokens")};
+    }
+
+    // A changed knob while chats run: its marker stands in the plots.
+    void tune()
+    {
+        m_window.showPlace(MainWindow::TunePlace);
+        settle(1500);
+        engine::BatchLimits limits = m_client.config().limits;
+        limits.maxNumSeqs = 32;
+        m_client.setLimits(limits);
+        settle(1500);
+        picture("tune");
+    }
+
+    void machine()
+    {
+        m_window.showPlace(MainWindow::ModelsPlace);
+        picture("models");
+        m_window.showPlace(MainWindow::DevicesPlace);
+        settle(2500); // some readings of the sensors
+        picture("devices");
+    }
+
+    void large()
+    {
+        for (const QString &card : m_window.cardKeys()) {
+            m_window.enlargeCard(card);
+            picture(qPrintable(QStringLiteral("large-") + card));
+        }
+        m_window.enlargeCard({});
+    }
+
+    // Both themes of the same moment; the second switch goes back to where the session was.
+    void picture(const char *view)
+    {
+        settle();
+        for (const ThemeMode mode : {ThemeMode::Dark, ThemeMode::Light}) {
+            m_theme.setMode(mode);
+            QCoreApplication::processEvents();
+            const QString path =
+                QStringLiteral("%1/%2-%3.png")
+                    .arg(m_folder, QLatin1String(view), QLatin1String(mode == ThemeMode::Dark ? "dark" : "light"));
+            if (!m_window.grab().save(path))
+                throw TourFault{failed, QStringLiteral("%1: cannot be written").arg(path)};
+        }
+        m_theme.setMode(ThemeMode::Dark);
+    }
+
+    QString m_folder;
+    Settings m_settings;
+    Theme m_theme;
+    EngineClient m_client;
+    MainWindow m_window;
+    QString m_fault;
+    int m_tokens = 0;
+};
+
+QString findModel(const QString &wanted)
+{
+    if (QFileInfo(wanted).exists())
+        return QFileInfo(wanted).absoluteFilePath();
+    if (!wanted.isEmpty())
+        return QString::fromStdString(engine::resolveModel(wanted.toStdString()));
+    for (const engine::InstalledModel &model : engine::listModels()) {
+        if (model.problem.empty())
+            return QString::fromStdString(model.path);
+    }
+    throw TourFault{
+        refused,
+        QStringLiteral("no model is installed in %1; name one").arg(QString::fromStdString(engine::modelFolder()))};
+}
+
+} // namespace
+
+int runTour(std::unique_ptr<engine::Engine> engine, const QString &folder, const QString &model)
+{
+    TourFault fault{done, {}};
+    try {
+        const QString path = findModel(model);
+        if (!QDir().mkpath(folder))
+            throw TourFault{failed, QStringLiteral("%1: the folder cannot be made").arg(folder)};
+        const OwnFolders own;
+        Tour(std::move(engine), folder).play(path);
+    } catch (const TourFault &found) {
+        fault = found;
+    } catch (const std::exception &found) {
+        fault = {refused, QString::fromUtf8(found.what())};
+    }
+    if (fault.status != done)
+        std::fprintf(stderr, "error: %s\n", qPrintable(fault.why));
+    return fault.status;
+}
+
+} // namespace ui
