@@ -28,11 +28,32 @@ std::string oneLine(std::string_view message)
     return line;
 }
 
+/// Escapes the line ends of Unicode (U+0085, U+2028, U+2029), which many readers split lines at; within JSON they
+/// stand in strings only.
+std::string onOneLine(const std::string &json)
+{
+    std::string line;
+    line.reserve(json.size() + 1);
+    for (std::size_t i = 0; i < json.size(); ++i) {
+        const std::string_view rest = std::string_view(json).substr(i, 3);
+        if (rest.starts_with("\xc2\x85")) {
+            line += "\\u0085";
+            i += 1;
+        } else if (rest == "\xe2\x80\xa8" || rest == "\xe2\x80\xa9") {
+            line += rest[2] == '\xa8' ? "\\u2028" : "\\u2029";
+            i += 2;
+        } else {
+            line += json[i];
+        }
+    }
+    return line;
+}
+
 } // namespace
 
 void printJson(const Json &result)
 {
-    writeAll(result.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n');
+    writeAll(onOneLine(result.dump(-1, ' ', false, Json::error_handler_t::replace)) + '\n');
 }
 
 void printText(std::string_view text)
