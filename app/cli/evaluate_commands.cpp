@@ -88,11 +88,17 @@ std::vector<std::vector<int>> readIdLists(const std::string &path)
     return result;
 }
 
+std::unique_ptr<engine::Evaluator> openEvaluator(const ModelOptions &options, const Context &context)
+{
+    const engine::EngineConfig config = engineConfig(options);
+    return openModel(options.model,
+                     [&](const std::string &path) { return engine::openEvaluator(path, config, context.stop); });
+}
+
 void logits(const LogitsOptions &o, Context &context)
 {
-    const engine::EngineConfig config = engineConfig(o.model);
     const std::vector<std::vector<int>> lists = readIdLists(o.idsFile);
-    const auto evaluator = engine::openEvaluator(modelPath(o.model.model), config, context.stop);
+    const auto evaluator = openEvaluator(o.model, context);
     FloatFile file(o.out);
     std::int64_t rows = 0;
     Progress progress("logits", context.quiet);
@@ -121,9 +127,8 @@ void perplexity(const PerplexityCommandOptions &o, Context &context)
     if (o.context < 2)
         throw Error(ErrorCode::InvalidArgument,
                     "--context: found " + std::to_string(o.context) + ", wanted at least 2");
-    engine::EngineConfig config = engineConfig(o.model);
     const std::string text = readFile(o.file);
-    const auto evaluator = engine::openEvaluator(modelPath(o.model.model), config, context.stop);
+    const auto evaluator = openEvaluator(o.model, context);
     std::optional<FloatFile> file;
     if (!o.perToken.empty())
         file.emplace(o.perToken);

@@ -85,8 +85,9 @@ void addInspect(CLI::App &app, const Select &select)
     command->add_flag("--metadata", options->metadata, "list every metadata key");
     command->callback([options, select] {
         select([options](Context &context) {
-            const engine::ModelDescription d =
-                engine::inspectModel(modelPath(options->model), options->tensors, options->metadata);
+            const engine::ModelDescription d = openModel(options->model, [&](const std::string &path) {
+                return engine::inspectModel(path, options->tensors, options->metadata);
+            });
             if (context.json)
                 printJson(toJson(d, *options));
             else

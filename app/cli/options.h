@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/api/config.h"
+#include "engine/api/error.h"
 #include "engine/api/request.h"
 
 #include <memory>
@@ -69,6 +70,19 @@ void checkSampling(const engine::SamplingParams &sampling);
 /// A model file, folder or bare file given by path, or the path of an installed model given by name.
 /// \throws Error Refused when there is neither
 [[nodiscard]] std::string modelPath(const std::string &nameOrPath);
+
+/// Calls `open` with the model's path. A model that cannot be read is refused input, whatever the system's reason:
+/// IoError becomes Refused.
+template<typename Open> auto openModel(const std::string &nameOrPath, Open &&open)
+{
+    try {
+        return open(modelPath(nameOrPath));
+    } catch (const engine::Error &error) {
+        if (error.code() != engine::ErrorCode::IoError)
+            throw;
+        throw engine::Error(engine::ErrorCode::Refused, error.what());
+    }
+}
 
 /// "1,2,3" to numbers. \throws Error InvalidArgument naming `option`
 [[nodiscard]] std::vector<int> parseIntList(const std::string &text, const char *option);

@@ -84,7 +84,7 @@ std::string templateOf(const Json &line, const std::string &fallback)
 
 void renderLines(const RenderOptions &o, Context &context)
 {
-    const auto model = o.model.empty() ? nullptr : engine::openTemplates(modelPath(o.model));
+    const auto model = o.model.empty() ? nullptr : openModel(o.model, engine::openTemplates);
     const engine::RenderRequest base = defaults(o);
     forEachLine([&context] { return context.stop.stop_requested(); },
                 [&](const Json &line) {
@@ -103,7 +103,7 @@ void render(const RenderOptions &o, Context &context)
     if (o.model.empty())
         throw Error(ErrorCode::InvalidArgument,
                     "render: --messages needs a MODEL; bare templates are read with --jsonl");
-    const auto model = engine::openTemplates(modelPath(o.model));
+    const auto model = openModel(o.model, engine::openTemplates);
     const std::string text = readFile(o.messages);
     const Json parsed = parseJson(text, o.messages);
     engine::RenderRequest request = defaults(o);

@@ -17,19 +17,14 @@ Session::Session(const ModelOptions &options, const engine::EngineConfig &config
     , m_engine(engine::makeEngine())
     , m_runner(*m_engine)
 {
-    const std::string path = modelPath(options.model);
     m_runner.setOtherEvents([quiet = context.quiet](const engine::Event &event) {
         if (const auto *changed = std::get_if<engine::ModelFileChanged>(&event); changed && !quiet)
             printWarning(changed->path + ": " + changed->what);
     });
     Progress progress("loading " + options.model, context.quiet);
-    try {
-        m_info = m_runner.load(path, config, context.stop,
-                               [&progress](const engine::LoadProgress &p) { progress.update(p.fraction, p.stage); });
-    } catch (const Error &error) {
-        // A model that cannot be read is refused input, whatever the system's reason.
-        throw Error(error.code() == ErrorCode::IoError ? ErrorCode::Refused : error.code(), error.what());
-    }
+    const auto onProgress = [&progress](const engine::LoadProgress &p) { progress.update(p.fraction, p.stage); };
+    m_info = openModel(options.model,
+                       [&](const std::string &path) { return m_runner.load(path, config, context.stop, onProgress); });
     progress.finish();
     if (!context.quiet)
         for (const std::string &warning : m_info.warnings)

@@ -47,7 +47,7 @@ void tokenize(const TextOptions &o, Context &context)
 {
     if ((o.text.has_value() ? 1 : 0) + (o.file.empty() ? 0 : 1) + (o.jsonl ? 1 : 0) != 1)
         throw Error(ErrorCode::InvalidArgument, "tokenize: wanted exactly one of --text, --file and --jsonl");
-    const auto model = engine::openTextModel(modelPath(o.model));
+    const auto model = openModel(o.model, engine::openTextModel);
     if (o.jsonl) {
         forEachLine([&context] { return context.stop.stop_requested(); },
                     [&](const Json &line) {
@@ -68,7 +68,7 @@ void detokenize(const TextOptions &o, bool idsGiven, Context &context)
 {
     if (idsGiven == o.jsonl)
         throw Error(ErrorCode::InvalidArgument, "detokenize: wanted exactly one of --ids and --jsonl");
-    const auto model = engine::openTextModel(modelPath(o.model));
+    const auto model = openModel(o.model, engine::openTextModel);
     if (o.jsonl) {
         forEachLine(
             [&context] { return context.stop.stop_requested(); },

@@ -327,17 +327,22 @@ void CliTest::devicesListTheCpu()
 void CliTest::interruptsEndInTime()
 {
     QProcess process;
-    process.start(
-        QStringLiteral(LATHE_BIN_DIR "/lathe-cli"),
-        {"generate", tinyModel(), "--ids", "1", "--ignore-eos", "-n", "100000", "--max-model-len", "100000", "-q"});
+    process.start(QStringLiteral(LATHE_BIN_DIR "/lathe-cli"), {"generate", tinyModel(), "--jsonl", "-q"});
     QVERIFY(process.waitForStarted());
-    QTest::qWait(700);
+    process.write(QByteArray("{\"ids\":[1],\"max_tokens\":500,\"ignore_eos\":true}\n").repeated(20'000));
+    process.closeWriteChannel();
+    QVERIFY(process.waitForReadyRead(60'000)); // some requests have ended, thousands have not
+    QCOMPARE(process.state(), QProcess::Running);
     QElapsedTimer timer;
     timer.start();
     ::kill(static_cast<pid_t>(process.processId()), SIGINT);
     QVERIFY(process.waitForFinished(10'000));
     QVERIFY2(timer.elapsed() < 2000, qPrintable(QString::number(timer.elapsed())));
     QCOMPARE(process.exitCode(), 130);
+    const QByteArray out = process.readAllStandardOutput();
+    QVERIFY(out.endsWith('\n'));
+    for (const QJsonObject &result : lines(out))
+        QCOMPARE(result["ids"].toArray().size(), 500);
 }
 
 QTEST_GUILESS_MAIN(CliTest)
