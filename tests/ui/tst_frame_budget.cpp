@@ -13,9 +13,13 @@
 #include <QTest>
 
 #include <algorithm>
+#include <cstdio>
 #include <ctime>
 #include <memory>
 #include <vector>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 namespace {
 
@@ -29,9 +33,11 @@ public:
         if (!m_measuring || m_depth > 0)
             return QApplication::notify(receiver, event);
         ++m_depth;
-        const double wall = wallMs(), cpu = cpuMs();
+        const double wall = wallMs(), cpu = cpuMs(), ready = readyMs();
         const bool result = QApplication::notify(receiver, event);
-        m_wall.push_back(wallMs() - wall);
+        const double waited = readyMs() - ready, lasted = wallMs() - wall;
+        m_wall.push_back(lasted);
+        m_own.push_back(std::max(0.0, lasted - waited));
         m_cpu.push_back(cpuMs() - cpu);
         --m_depth;
         return result;
@@ -40,11 +46,14 @@ public:
     void start()
     {
         m_wall.clear();
+        m_own.clear();
         m_cpu.clear();
         m_measuring = true;
     }
     void stop() { m_measuring = false; }
     [[nodiscard]] const std::vector<double> &wall() const { return m_wall; }
+    /// Wall time without what the thread was ready to run but other programs had the processor.
+    [[nodiscard]] const std::vector<double> &own() const { return m_own; }
     [[nodiscard]] const std::vector<double> &cpu() const { return m_cpu; }
 
 private:
@@ -56,10 +65,20 @@ private:
     }
     static double wallMs() { return clockMs(CLOCK_MONOTONIC); }
     static double cpuMs() { return clockMs(CLOCK_THREAD_CPUTIME_ID); }
+    // The second number of schedstat: nanoseconds that this thread waited for a processor; 0 where the kernel has none.
+    double readyMs() const
+    {
+        char text[96] = {};
+        if (m_schedstat < 0 || ::pread(m_schedstat, text, sizeof text - 1, 0) <= 0)
+            return 0;
+        unsigned long long ran = 0, waited = 0;
+        return std::sscanf(text, "%llu %llu", &ran, &waited) == 2 ? double(waited) / 1e6 : 0;
+    }
 
     bool m_measuring = false;
     int m_depth = 0;
-    std::vector<double> m_wall, m_cpu;
+    int m_schedstat = ::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    std::vector<double> m_wall, m_own, m_cpu;
 };
 
 struct Blocks {
@@ -102,29 +121,25 @@ private slots:
         QTest::newRow("tune") << int(ui::MainWindow::TunePlace);
     }
 
-    // Wall time holds what other programs take, so a run that other load disturbed may be repeated; a slow window
-    // fails all three.
+    // Judged is how long a handler kept the window from the user by its own doing: computing and waiting, but not the
+    // time in which other programs had the processor. A run may be repeated; a slow window fails all three.
     void eightChatsAndAllDashboards()
     {
         QFETCH(int, place);
-        Blocks wall, cpu;
+        Blocks own;
         for (int attempt = 0; attempt < 3; ++attempt) {
-            measure(ui::MainWindow::Place(place), &wall, &cpu);
+            measure(ui::MainWindow::Place(place), &own);
             if (QTest::currentTestFailed())
                 return;
-            print(QTest::currentDataTag(), "wall", wall);
-            print(QTest::currentDataTag(), "processor", cpu);
-            if (wall.p99 <= p99LimitMs && wall.longest <= longestLimitMs)
+            if (own.p99 <= p99LimitMs && own.longest <= longestLimitMs)
                 break;
         }
-        QVERIFY2(cpu.p99 <= p99LimitMs, qPrintable(QString::number(cpu.p99)));
-        QVERIFY2(cpu.longest <= longestLimitMs, qPrintable(QString::number(cpu.longest)));
-        QVERIFY2(wall.p99 <= p99LimitMs, qPrintable(QString::number(wall.p99)));
-        QVERIFY2(wall.longest <= longestLimitMs, qPrintable(QString::number(wall.longest)));
+        QVERIFY2(own.p99 <= p99LimitMs, qPrintable(QString::number(own.p99)));
+        QVERIFY2(own.longest <= longestLimitMs, qPrintable(QString::number(own.longest)));
     }
 
 private:
-    void measure(ui::MainWindow::Place place, Blocks *wall, Blocks *cpu)
+    void measure(ui::MainWindow::Place place, Blocks *own)
     {
         auto *application = static_cast<MeasuringApplication *>(qApp);
         const QTemporaryDir dir;
@@ -160,9 +175,11 @@ private:
         QTest::qWait(seconds * 1000);
         application->stop();
         QCOMPARE(client.activeRequests(), 8); // they streamed all the time
-        *wall = blocksOf(application->wall(), seconds);
-        *cpu = blocksOf(application->cpu(), seconds);
-        QVERIFY2(wall->count > 50, "too few handlers: nothing was drawn");
+        *own = blocksOf(application->own(), seconds);
+        print(QTest::currentDataTag(), "own", *own);
+        print(QTest::currentDataTag(), "wall", blocksOf(application->wall(), seconds));
+        print(QTest::currentDataTag(), "processor", blocksOf(application->cpu(), seconds));
+        QVERIFY2(own->count > 50, "too few handlers: nothing was drawn");
         client.cancelAll();
         QTRY_COMPARE(client.activeRequests(), 0);
     }

@@ -87,6 +87,21 @@ private slots:
         QCOMPARE(map.cellAt({double(size.width()) + 20, 5}), -1);
     }
 
+    // A pool too large for readable squares becomes a taller map, but never an endless one.
+    void largePoolsStayReadable()
+    {
+        ui::Theme theme;
+        PageMap map(theme);
+        map.setCells(QList<quint16>(15485, PageMap::Free));
+        QCOMPARE(map.heightFor(466, 20000, 8), 20000);
+        map.resize(466, map.heightFor(466, 220, 8));
+        map.grab(); // delivers the resize
+        QVERIFY(map.height() > 1000);
+        QVERIFY2(map.pitch() >= 8, qPrintable(QString::number(map.pitch())));
+        map.setCells(QList<quint16>(1000000, PageMap::Free));
+        QVERIFY(map.heightFor(466, 220, 8) < 20000);
+    }
+
     void arrowsWalk()
     {
         ui::Theme theme;

@@ -7,6 +7,7 @@
 #include "ui/widgets/paint.h"
 
 #include <QPainter>
+#include <QScrollArea>
 #include <QTimer>
 
 #include <algorithm>
@@ -18,19 +19,26 @@ namespace {
 constexpr int hoverMs = 120; // a pointer that passes over asks the engine nothing
 constexpr double footHeight = 42;
 constexpr double mapPitch = 14, largePitch = 44;
+constexpr double leastPitch = 8, leastLargePitch = 7; // smaller squares show neither dot nor outline
+constexpr int scrollBarWidth = 12;
 
 } // namespace
 
 PagesCard::PagesCard(Theme &theme, EngineClient &client, QWidget *parent)
     : LiveCard(theme, QStringLiteral("pages"), tr("KV pages"), parent)
     , m_client(client)
-    , m_map(new PageMap(theme, this))
+    , m_map(new PageMap(theme))
+    , m_scroll(new QScrollArea(this))
     , m_hover(new QTimer(this))
 {
     setToolTip(tr(
         "The cache of keys and values, cut into blocks as memory into pages; requests that begin alike share blocks."));
     m_map->setMaximumPitch(mapPitch);
-    m_map->hide();
+    m_scroll->setWidget(m_map);
+    m_scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    m_scroll->setFocusPolicy(Qt::NoFocus);
+    m_scroll->viewport()->setAutoFillBackground(false);
+    m_scroll->hide();
     m_hover->setSingleShot(true);
     m_hover->setInterval(hoverMs);
     connect(m_hover, &QTimer::timeout, this, [this] { m_client.requestBlockText(m_map->currentCell()); });
@@ -58,12 +66,12 @@ void PagesCard::expandedChanged(bool expanded)
 
 void PagesCard::layoutContent()
 {
-    m_map->setGeometry(contentRect().adjusted(0, 2, 0, -footHeight).toRect());
-}
-
-void PagesCard::resizeEvent(QResizeEvent *event)
-{
-    LiveCard::resizeEvent(event);
+    const QRect area = contentRect().adjusted(0, 2, 0, -footHeight).toRect();
+    m_scroll->setGeometry(area.adjusted(0, 0, scrollBarWidth - 2, 0)); // the bar stands in the padding
+    const double least = isExpanded() ? leastLargePitch : leastPitch;
+    const QSize size(area.width(), m_map->heightFor(area.width(), area.height(), least));
+    if (m_map->size() != size)
+        m_map->resize(size);
 }
 
 quint16 PagesCard::cellState(const engine::BlockInfo &block, int series)
@@ -89,7 +97,8 @@ void PagesCard::takeMap(const std::shared_ptr<const engine::BlockMap> &map)
             cells.append(cellState(block, m_client.seriesOf(block.owner)));
     }
     m_map->setCells(cells);
-    m_map->setVisible(!cells.isEmpty()); // an empty map would cover the hint
+    m_scroll->setVisible(!cells.isEmpty()); // an empty map would cover the hint
+    layoutContent();
     if (m_map->currentCell() >= 0)
         m_detail = describeBlock(m_map->currentCell());
     summarize();
@@ -140,6 +149,10 @@ void PagesCard::describe(int block)
     m_text.clear();
     m_detail = describeBlock(block);
     m_map->setAccessibleDescription(m_detail);
+    if (block >= 0 && m_map->hasFocus()) { // walked by keys
+        const QPoint middle = m_map->cellRect(block).center().toPoint();
+        m_scroll->ensureVisible(middle.x(), middle.y(), 20, 20);
+    }
     const bool holdsText =
         m_blocks && block >= 0 && m_blocks->blocks[std::size_t(block)].state != engine::BlockState::Free;
     if (holdsText)

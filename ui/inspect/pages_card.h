@@ -6,6 +6,7 @@
 
 #include <memory>
 
+class QScrollArea;
 class QTimer;
 
 namespace ui {
@@ -33,7 +34,6 @@ protected:
     void setWatching(bool on) override;
     void expandedChanged(bool expanded) override;
     void layoutContent() override;
-    void resizeEvent(QResizeEvent *event) override;
 
 private:
     void takeMap(const std::shared_ptr<const engine::BlockMap> &map);
@@ -43,6 +43,7 @@ private:
 
     EngineClient &m_client;
     PageMap *m_map = nullptr;
+    QScrollArea *m_scroll = nullptr; ///< a pool too large for readable squares is scrolled
     QTimer *m_hover = nullptr;
     std::shared_ptr<const engine::BlockMap> m_blocks;
     QString m_detail;

@@ -5,6 +5,7 @@
 #include "ui/format.h"
 #include "ui/widgets/paint.h"
 
+#include <QFileInfo>
 #include <QPainter>
 
 #include <algorithm>
@@ -36,7 +37,7 @@ ModelCard::ModelCard(Theme &theme, EngineClient &client, QWidget *parent)
 void ModelCard::refresh()
 {
     const auto &model = m_client.model();
-    setTitle(model ? QString::fromStdString(model->name.empty() ? model->path : model->name) : tr("Loaded model"));
+    setTitle(model ? QFileInfo(QString::fromStdString(model->path)).completeBaseName() : tr("Loaded model"));
     setSummary(model ? QString::fromStdString(model->architecture) : tr("none"));
     scheduleUpdate();
 }
@@ -48,7 +49,7 @@ void ModelCard::paintMemory(QPainter &painter, const QRectF &rect) const
     const auto &model = m_client.model();
     const std::pair<QString, std::size_t> parts[] = {
         {tr("weights"), model->weightBytes},
-        {tr("KV pool"), totals.kvBytes},
+        {tr("KV pool, taken as it fills,"), totals.kvBytes},
         {tr("workspace"), std::max(totals.workspaceBytes, model->workspaceBytes)}};
     const int series[] = {5, 0, 1};
     double sum = 1;
@@ -88,6 +89,7 @@ void ModelCard::paintContent(QPainter &painter, const QRectF &rect)
     paintMemory(painter, {rect.x(), rect.y() + 64, rect.width(), 60});
     const std::pair<QString, QString> facts[] = {
         {tr("file"), QString::fromStdString(model->path)},
+        {tr("name in the file"), model->name.empty() ? tr("none") : QString::fromStdString(model->name)},
         {tr("size"), format::bytes(model->fileBytes)},
         {tr("vocabulary"), format::counted(model->vocabSize, tr("token"), tr("tokens"))},
         {tr("trained context"), format::counted(model->contextLength, tr("token"), tr("tokens"))},

@@ -62,7 +62,8 @@ std::vector<ModelRow> ModelList::read(const QString &folder, const QStringList &
         rows.push_back(heading(tr("RECENT")));
     for (const QString &path : recent)
         rows.push_back(recentRow(path));
-    rows.push_back(heading(tr("IN %1").arg(folder)));
+    rows.push_back(heading(tr("MODEL FOLDER")));
+    rows.back().path = folder;
     try {
         for (const engine::InstalledModel &model : engine::listModels(folder.toStdString()))
             rows.push_back(installedRow(model));

@@ -3,6 +3,7 @@
 
 #include <QKeyEvent>
 #include <QMouseEvent>
+#include <QPaintEvent>
 #include <QPainter>
 
 #include <algorithm>
@@ -10,6 +11,12 @@
 #include <cstring>
 
 namespace ui {
+
+namespace {
+
+constexpr double tallest = 6000; // pixels; keeps the picture of the map below some tens of megabytes
+
+} // namespace
 
 PageMap::PageMap(Theme &theme, QWidget *parent)
     : QWidget(parent)
@@ -52,6 +59,18 @@ void PageMap::setMaximumPitch(double pitch)
     m_maximumPitch = pitch;
     rebuild();
     update();
+}
+
+int PageMap::heightFor(int width, int least, double pitch) const
+{
+    const auto rowsAt = [&](double p) {
+        const int columns = std::max(1, int((width + 2) / p));
+        return double((m_cells.size() + columns - 1) / columns);
+    };
+    // A pool of very many blocks gives way: smaller squares before a picture that is higher than it may be.
+    while (pitch > 3 && rowsAt(pitch) * pitch > tallest)
+        pitch -= 1;
+    return std::max(least, int(std::ceil(rowsAt(pitch) * pitch)));
 }
 
 double PageMap::gap() const
@@ -143,10 +162,12 @@ void PageMap::stamp(int index)
         std::memcpy(m_image.scanLine(y + row) + x * 4, it->constScanLine(row), std::size_t(columns) * 4);
 }
 
-void PageMap::paintEvent(QPaintEvent *)
+void PageMap::paintEvent(QPaintEvent *event)
 {
     QPainter painter(this);
-    painter.drawImage(QPointF(0, 0), m_image);
+    const double ratio = m_image.devicePixelRatio();
+    const QRectF seen(event->rect());
+    painter.drawImage(seen, m_image, QRectF(seen.topLeft() * ratio, seen.size() * ratio)); // a scrolled map is tall
     if (m_current < 0)
         return;
     painter.setRenderHint(QPainter::Antialiasing);

@@ -31,6 +31,8 @@ public:
     [[nodiscard]] QRectF cellRect(int index) const;
     /// Side of a cell with its gap, in pixels.
     [[nodiscard]] double pitch() const { return m_pitch; }
+    /// Height at which all cells fit into `width` with squares of at least `pitch`; less when all fit into `least`.
+    [[nodiscard]] int heightFor(int width, int least, double pitch) const;
     /// The largest pitch used when there is room.
     void setMaximumPitch(double pitch);
     /// Draws one cell of the given state; legends use it.
