@@ -44,9 +44,18 @@ public:
     }
 
 private:
+    void putWithChat(const MessageRecord &message)
+    {
+        ChatRecord chat;
+        chat.id = m_chat;
+        chat.title = QStringLiteral("kill");
+        chat.headId = message.id;
+        m_store.put(StoreChanges{message, chat});
+    }
+
     void putFinished(const MessageRecord &message)
     {
-        m_store.put(message);
+        putWithChat(message);
         std::printf("f %lld %lld\n", static_cast<long long>(message.id), static_cast<long long>(message.text.size()));
         std::fflush(stdout);
     }
@@ -66,12 +75,7 @@ private:
         m_answer.role = QStringLiteral("assistant");
         m_answer.state = MessageState::Streaming;
         m_answer.text.clear();
-        m_store.put(m_answer);
-        ChatRecord chat;
-        chat.id = m_chat;
-        chat.title = QStringLiteral("kill");
-        chat.headId = m_answer.id;
-        m_store.put(chat);
+        putWithChat(m_answer);
         m_tokens = 0;
     }
 

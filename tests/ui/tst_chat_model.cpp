@@ -27,8 +27,9 @@ struct Fixture {
         : model([this] { return ++lastId; })
         , tester(&model, QAbstractItemModelTester::FailureReportingMode::QtTest)
     {
-        QObject::connect(&model, &ChatModel::changed, &model,
-                         [this](const StoreChange &change) { changes.push_back(change); });
+        QObject::connect(&model, &ChatModel::changed, &model, [this](const StoreChanges &together) {
+            changes.insert(changes.end(), together.begin(), together.end());
+        });
     }
 
     qint64 lastId = 100;
@@ -78,6 +79,7 @@ private slots:
     void regeneratedAnswersAreVariants();
     void editedQuestionsAreBranches();
     void circlesEnd();
+    void lostHeadShowsTheNewest();
     void trashAndUndo();
     void filter();
     void storedChatsDoNotReplaceLiveOnes();
@@ -200,6 +202,23 @@ void TestChatModel::circlesEnd()
     f.model.addStoredMessages(1, {a, b});
     QVERIFY(f.model.branch(1).size() <= 3);
     f.model.showVariant(1, 10, 0);
+}
+
+void TestChatModel::lostHeadShowsTheNewest()
+{
+    Fixture f;
+    ChatRecord record;
+    record.id = 1;
+    record.headId = 99;
+    f.model.addStored({record});
+    MessageRecord a;
+    a.id = 10;
+    a.chatId = 1;
+    MessageRecord b = a;
+    b.id = 11;
+    b.parentId = 10;
+    f.model.addStoredMessages(1, {a, b});
+    QCOMPARE(f.model.branch(1).size(), 2);
 }
 
 void TestChatModel::trashAndUndo()

@@ -149,6 +149,7 @@ private slots:
     void fullDisk();
     void lockedByAnotherConnection();
     void trashAndPurge();
+    void messagesWithoutAChatAreAdopted();
     void searchFindsText();
     void manyChatsOpenQuickly();
     void killedWhileStreaming();
@@ -507,6 +508,20 @@ void TestChatStore::trashAndPurge()
     QCOMPARE(runSql(path(), {"SELECT count(*) FROM message"}).toInt(), 1);
 }
 
+void TestChatStore::messagesWithoutAChatAreAdopted()
+{
+    {
+        Opened opened(path());
+        opened.store.put(message(opened.store, 42, QStringLiteral("left alone")));
+    }
+    Opened opened(path());
+    QCOMPARE(opened.chats.size(), 1);
+    QCOMPARE(opened.chats[0].id, 42);
+    const auto messages = opened.messages(42);
+    QCOMPARE(messages.size(), 1);
+    QCOMPARE(opened.chats[0].headId, messages[0].id);
+}
+
 void TestChatStore::searchFindsText()
 {
     Opened opened(path());
@@ -572,6 +587,8 @@ void TestChatStore::killOnce(int round, int *worstLossMs)
     QCOMPARE(opened.statuses.last().mode, Mode::Writable);
     QVERIFY(opened.statuses.last().reason.isEmpty());
     QHash<qint64, MessageRecord> found;
+    for (const ChatRecord &c : opened.chats)
+        QVERIFY2(c.title == u"kill", "a message was kept without its chat");
     for (const ChatRecord &c : opened.chats)
         for (const MessageRecord &m : opened.messages(c.id))
             found[m.id] = m;

@@ -344,8 +344,8 @@ void TestChatView::movedPixelsEqualPaintedOnes()
             qWarning("%s: the screen differs from a fresh painting", what);
         return shown == painted;
     };
-    if (m_view->screen()->grabWindow(m_view->winId()).isNull())
-        QSKIP("this platform cannot read the screen back");
+    if (m_view->screen()->grabWindow(m_view->winId()).size() != m_view->grab().size())
+        QSKIP("this platform cannot read the screen back, or not at this scale");
     for (int i = 0; i < 12; ++i) {
         m_view->append(9000, i % 4 == 3 ? QStringLiteral("\n\n```c\nint a;\n```\n\n") : sample().mid(i * 20, 90));
         m_view->flush();

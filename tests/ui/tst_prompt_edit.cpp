@@ -18,6 +18,7 @@ private slots:
     void cleanup() { m_window.reset(); }
     void enterSends();
     void shiftEnterIsANewLine();
+    void controlEnterCanBeTheOneThatSends();
     void blankIsNotSent();
     void nothingIsSentWhileComposing();
     void focusOutEndsTheComposition();
@@ -66,6 +67,17 @@ void TestPromptEdit::shiftEnterIsANewLine()
     QCOMPARE(sent.count(), 0);
     QTest::keyClick(m_edit, Qt::Key_Return);
     QCOMPARE(sent[0][0].toString(), QStringLiteral("a\nb"));
+}
+
+void TestPromptEdit::controlEnterCanBeTheOneThatSends()
+{
+    QSignalSpy sent(m_edit, &PromptEdit::submitted);
+    m_edit->setControlEnterSends(true);
+    QTest::keyClicks(m_edit, QStringLiteral("a"));
+    QTest::keyClick(m_edit, Qt::Key_Return);
+    QCOMPARE(sent.count(), 0);
+    QTest::keyClick(m_edit, Qt::Key_Return, Qt::ControlModifier);
+    QCOMPARE(sent[0][0].toString(), QStringLiteral("a\n"));
 }
 
 void TestPromptEdit::blankIsNotSent()

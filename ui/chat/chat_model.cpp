@@ -200,13 +200,14 @@ void ChatModel::rowChanged(qint64 id)
 void ChatModel::keep(Chat &chat)
 {
     if (chat.record.messageCount > 0)
-        emit changed(chat.record);
+        emit changed(StoreChanges{chat.record});
 }
 
-void ChatModel::touch(Chat &chat)
+/// A message is kept together with its chat, whose head decides what is shown.
+void ChatModel::keepMessage(Chat &chat, const MessageRecord &message)
 {
     chat.record.updatedMs = now();
-    keep(chat);
+    emit changed(StoreChanges{message, chat.record});
     moveToTop(chat.record.id);
 }
 
@@ -271,8 +272,7 @@ MessageRecord ChatModel::addMessage(qint64 chatId, qint64 parentId, const QStrin
         chat.record.model = model;
     if (!chat.record.titleEdited && parentId == 0 && role == u"user")
         chat.record.title = titleFrom(text);
-    emit changed(message);
-    touch(chat);
+    keepMessage(chat, message);
     emit branchChanged(chatId);
     return message;
 }
@@ -283,7 +283,7 @@ void ChatModel::appendText(qint64 chatId, qint64 messageId, const QString &text)
     if (chat == m_chats.end() || !chat->messages.contains(messageId))
         return;
     chat->messages[messageId].text += text;
-    emit changed(TextAppended{messageId, text});
+    emit changed(StoreChanges{TextAppended{messageId, text}});
 }
 
 void ChatModel::putMessage(const MessageRecord &message)
@@ -292,8 +292,7 @@ void ChatModel::putMessage(const MessageRecord &message)
     if (chat == m_chats.end())
         return;
     chat->messages[message.id] = message;
-    emit changed(message);
-    touch(*chat);
+    keepMessage(*chat, message);
 }
 
 const MessageRecord *ChatModel::message(qint64 chatId, qint64 messageId) const
@@ -311,8 +310,12 @@ QVector<MessageRecord> ChatModel::branch(qint64 chatId) const
     const Chat *owner = chat(chatId);
     if (!owner)
         return out;
+    qint64 head = owner->record.headId;
+    if (!owner->messages.contains(head)) // lost by damage: the newest message then is the best end
+        for (auto it = owner->messages.keyBegin(); it != owner->messages.keyEnd(); ++it)
+            head = owner->messages.contains(head) ? std::max(head, *it) : *it;
     // A damaged store could hold a circle of parents.
-    for (qint64 id = owner->record.headId; owner->messages.contains(id) && out.size() <= owner->messages.size();) {
+    for (qint64 id = head; owner->messages.contains(id) && out.size() <= owner->messages.size();) {
         out.append(owner->messages[id]);
         id = out.last().parentId;
     }
@@ -385,7 +388,7 @@ void ChatModel::purge(qint64 id)
     if (chat == m_chats.end())
         return;
     if (chat->record.messageCount > 0)
-        emit changed(ChatPurged{id});
+        emit changed(StoreChanges{ChatPurged{id}});
     m_chats.erase(chat);
     rebuild();
     emit trashChanged();

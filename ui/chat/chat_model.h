@@ -83,7 +83,8 @@ public:
     [[nodiscard]] static QString titleFrom(const QString &text);
 
 Q_SIGNALS:
-    void changed(const ui::StoreChange &change);
+    /// To be written together.
+    void changed(const ui::StoreChanges &changes);
     void branchChanged(qint64 chatId);
     void trashChanged();
 
@@ -93,7 +94,7 @@ private:
     [[nodiscard]] QString section(const Chat &chat) const;
     static MessageRecord &insert(Chat &chat, const MessageRecord &message);
     void rebuild();
-    void touch(Chat &chat);
+    void keepMessage(Chat &chat, const MessageRecord &message);
     void keep(Chat &chat);
     void moveToTop(qint64 id);
     void rowChanged(qint64 id);

@@ -39,7 +39,6 @@ ChatPage::ChatPage(Theme &theme, EngineClient &client, Settings &settings, QWidg
     : QWidget(parent)
     , m_theme(theme)
     , m_client(client)
-    , m_settings(settings)
     , m_store(new ChatStore(paths::data() + QStringLiteral("/chats.sqlite"), this))
     , m_model(new ChatModel([this] { return m_store->newId(); }, this))
     , m_runner(new ChatRunner(client, *m_model, this))
@@ -50,6 +49,11 @@ ChatPage::ChatPage(Theme &theme, EngineClient &client, Settings &settings, QWidg
     connectStore();
     connectRunner();
     connectEngine();
+    const auto readSettings = [this, &settings] {
+        m_composer->edit()->setControlEnterSends(settings.value(QStringLiteral("chat/ctrlEnterSends"), false).toBool());
+    };
+    connect(&settings, &Settings::changed, this, readSettings);
+    readSettings();
     newChat();
     m_store->open();
 }
@@ -139,10 +143,11 @@ void ChatPage::createShortcuts()
 
 void ChatPage::connectStore()
 {
-    connect(m_model, &ChatModel::changed, this, [this](const StoreChange &change) {
-        if (const auto *message = std::get_if<MessageRecord>(&change))
-            m_unsaved.insert(message->id);
-        m_store->put(change);
+    connect(m_model, &ChatModel::changed, this, [this](const StoreChanges &changes) {
+        for (const StoreChange &change : changes)
+            if (const auto *message = std::get_if<MessageRecord>(&change))
+                m_unsaved.insert(message->id);
+        m_store->put(changes);
     });
     connect(m_model, &ChatModel::branchChanged, this, [this](qint64 chatId) {
         if (chatId == m_chat)

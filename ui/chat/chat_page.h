@@ -100,7 +100,6 @@ private:
 
     Theme &m_theme;
     EngineClient &m_client;
-    Settings &m_settings;
     ChatStore *m_store;
     ChatModel *m_model;
     ChatRunner *m_runner;

@@ -5,6 +5,7 @@
 #include <QVector>
 
 #include <variant>
+#include <vector>
 
 namespace ui {
 
@@ -65,6 +66,8 @@ struct ChatPurged {
 
 /// One change of the store; a record replaces the stored one with its id.
 using StoreChange = std::variant<ChatRecord, MessageRecord, TextAppended, ChatPurged>;
+/// Changes that are written together or not at all, as a message and the chat that shows it.
+using StoreChanges = std::vector<StoreChange>;
 
 /// What is on disk of a message after a commit.
 struct SavedMessage {

@@ -54,9 +54,9 @@ void ChatStore::open()
     QMetaObject::invokeMethod(m_worker, [worker = m_worker] { worker->open(); }, Qt::QueuedConnection);
 }
 
-void ChatStore::put(const StoreChange &change)
+void ChatStore::put(const StoreChanges &changes)
 {
-    QMetaObject::invokeMethod(m_worker, [worker = m_worker, change] { worker->take(change); }, Qt::QueuedConnection);
+    QMetaObject::invokeMethod(m_worker, [worker = m_worker, changes] { worker->take(changes); }, Qt::QueuedConnection);
 }
 
 void ChatStore::loadMessages(qint64 chatId)

@@ -31,7 +31,8 @@ public:
 
     /// Answers with chatsLoaded and statusChanged.
     void open();
-    void put(const StoreChange &change);
+    void put(const StoreChanges &changes);
+    void put(const StoreChange &change) { put(StoreChanges{change}); }
     /// Answers with messagesLoaded, growing messages with the text that is saved of them.
     void loadMessages(qint64 chatId);
     /// Answers with found.

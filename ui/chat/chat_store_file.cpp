@@ -194,7 +194,7 @@ StoreStatus ChatStoreFile::settle(const QString &told)
     query.finish();
     const auto ownerOnly = QFileDevice::ReadOwner | QFileDevice::WriteOwner;
     QFile::setPermissions(m_path, ownerOnly);
-    if (!finishInterrupted())
+    if (!tidyUp())
         return {Mode::ReadOnly, false, QStringLiteral("The chats at %1 cannot be written now.").arg(m_path)};
     return {Mode::Writable, true, told};
 }
@@ -233,16 +233,34 @@ StoreStatus ChatStoreFile::replaceDamaged(const QString &detail)
                       .arg(messages));
 }
 
-/// Gives messages that were growing when a program ended their text and the state Interrupted; empties old trash.
-bool ChatStoreFile::finishInterrupted()
+/// Messages whose chat is missing, as after damage, are shown in a chat of their own.
+bool ChatStoreFile::adoptOrphans()
 {
+    QSqlQuery query(m_database);
+    if (!query.exec(QStringLiteral("SELECT 1 FROM message WHERE chat_id NOT IN (SELECT id FROM chat) LIMIT 1")))
+        return false;
+    const bool any = query.next();
+    query.finish();
+    return !any
+        || query.exec(QStringLiteral(
+            "INSERT INTO chat(id, title, title_edited, system_prompt, head_id, created_ms, updated_ms, deleted_ms, "
+            "model, "
+            "message_count) SELECT chat_id, 'Recovered chat', 0, '', max(id), min(created_ms), max(created_ms), 0, '', "
+            "count(*) FROM message WHERE chat_id NOT IN (SELECT id FROM chat) GROUP BY chat_id"));
+}
+
+/// Gives messages that were growing when a program ended their text and the state Interrupted; empties old trash.
+bool ChatStoreFile::tidyUp()
+{
+    if (!adoptOrphans())
+        return false;
     QSqlQuery query(m_database);
     if (!query.exec(QStringLiteral("SELECT id, chat_id FROM message WHERE state = 1")))
         return false;
     QVector<std::pair<qint64, qint64>> ids;
     while (query.next())
         ids.append({query.value(0).toLongLong(), query.value(1).toLongLong()});
-    std::vector<StoreChange> changes;
+    StoreChanges changes;
     for (const auto &[id, chat] : ids)
         for (MessageRecord &message : readMessages(chat))
             if (message.id == id) {
@@ -305,7 +323,7 @@ bool ChatStoreFile::fail(const QSqlError &error, QString *problem)
     return false;
 }
 
-bool ChatStoreFile::commit(const std::vector<StoreChange> &changes, QString *problem)
+bool ChatStoreFile::commit(const StoreChanges &changes, QString *problem)
 {
     QSqlQuery query(m_database);
     if (!query.exec(QStringLiteral("BEGIN IMMEDIATE")))

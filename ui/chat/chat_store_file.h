@@ -33,7 +33,7 @@ public:
     [[nodiscard]] bool isWritable() const { return m_writable; }
 
     /// Applies all changes in one transaction; on failure nothing is applied and `problem` says why.
-    [[nodiscard]] bool commit(const std::vector<StoreChange> &changes, QString *problem);
+    [[nodiscard]] bool commit(const StoreChanges &changes, QString *problem);
     /// True when the last failure was damage of the file.
     [[nodiscard]] bool foundDamage() const { return m_damaged; }
     /// Sets the damaged file aside and opens a new one.
@@ -49,7 +49,8 @@ private:
     bool openConnection(bool writable, bool immutable = false);
     StoreStatus openForReading(const QString &why);
     StoreStatus settle(const QString &told);
-    bool finishInterrupted();
+    bool tidyUp();
+    bool adoptOrphans();
     bool apply(const ChatRecord &chat, QSqlQuery &query);
     bool apply(const MessageRecord &message, QSqlQuery &query);
     bool apply(const TextAppended &piece, QSqlQuery &query);

@@ -43,7 +43,7 @@ void ChatStoreWorker::open()
         commit();
 }
 
-void ChatStoreWorker::take(const StoreChange &change)
+void ChatStoreWorker::add(const StoreChange &change)
 {
     const auto *piece = std::get_if<TextAppended>(&change);
     auto *last = piece && !m_pending.empty() ? std::get_if<TextAppended>(&m_pending.back()) : nullptr;
@@ -51,7 +51,16 @@ void ChatStoreWorker::take(const StoreChange &change)
         last->text += piece->text;
     else
         m_pending.push_back(change);
-    if (!piece)
+}
+
+void ChatStoreWorker::take(const StoreChanges &changes)
+{
+    bool onlyText = true;
+    for (const StoreChange &change : changes) {
+        onlyText = onlyText && std::holds_alternative<TextAppended>(change);
+        add(change);
+    }
+    if (!onlyText)
         commit();
     else if (!m_partial.isActive())
         m_partial.start();
@@ -79,7 +88,7 @@ void ChatStoreWorker::commit()
     m_retry.start();
 }
 
-void ChatStoreWorker::announceSaved(const std::vector<StoreChange> &changes)
+void ChatStoreWorker::announceSaved(const StoreChanges &changes)
 {
     QVector<SavedMessage> saved;
     for (const StoreChange &change : changes) {

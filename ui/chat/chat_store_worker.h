@@ -22,14 +22,14 @@ public:
 
     void open();
     /// Finished messages and chats are committed at once, text of a growing message within partialMs.
-    void take(const StoreChange &change);
+    void take(const StoreChanges &changes);
     /// Commits what is waiting.
     void commit();
     void loadMessages(qint64 chatId);
     void search(const QString &text);
     void close();
 
-    static constexpr int partialMs = 100; ///< leaves the commit itself 150 ms of the promised 250
+    static constexpr int partialMs = 60; ///< leaves the rest of the promised 250 ms to a slow disk
     static constexpr int retryMs = 2000;
 
 Q_SIGNALS:
@@ -40,13 +40,14 @@ Q_SIGNALS:
     void found(const QString &text, const QVector<qint64> &chats);
 
 private:
+    void add(const StoreChange &change);
     void retry();
     void reopen();
     void setStatus(const StoreStatus &status);
-    void announceSaved(const std::vector<StoreChange> &changes);
+    void announceSaved(const StoreChanges &changes);
 
     ChatStoreFile m_file;
-    std::vector<StoreChange> m_pending;
+    StoreChanges m_pending;
     QHash<qint64, qint64> m_characters; ///< committed text of growing messages
     QTimer m_partial;
     QTimer m_retry;

@@ -51,7 +51,8 @@ void PromptEdit::keyPressEvent(QKeyEvent *event)
 {
     const bool enter = event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter;
     if (enter && !m_composing) {
-        const bool newline = event->modifiers() & (Qt::ShiftModifier | Qt::AltModifier);
+        const bool control = event->modifiers() & Qt::ControlModifier;
+        const bool newline = event->modifiers() & (Qt::ShiftModifier | Qt::AltModifier) || (m_controlEnter && !control);
         if (newline)
             insertPlainText(QStringLiteral("\n"));
         else if (!event->isAutoRepeat())

@@ -16,6 +16,8 @@ public:
     [[nodiscard]] bool isComposing() const { return m_composing; }
     [[nodiscard]] QSize sizeHint() const override;
     [[nodiscard]] QSize minimumSizeHint() const override { return sizeHint(); }
+    /// Enter then begins a line, and Ctrl+Enter sends.
+    void setControlEnterSends(bool on) { m_controlEnter = on; }
     /// Sends what is there, unless it is empty or not complete yet.
     void submit();
 
@@ -37,6 +39,7 @@ private:
     void fitHeight();
 
     bool m_composing = false;
+    bool m_controlEnter = false;
 };
 
 } // namespace ui
