@@ -3,7 +3,6 @@
 
 #include "engine/core/system_memory.h"
 #include "engine/models/model_registry.h"
-#include "engine/runtime/ids_only_tokenizer.h"
 #include "engine/runtime/vocabulary.h"
 #include "engine/text/utf8.h"
 
@@ -15,7 +14,6 @@ namespace engine {
 namespace {
 
 constexpr int defaultMaxModelLen = 8192;
-constexpr const char *byteLevelBpe = "gpt2"; ///< tokenizer.ggml.model of the kind that is supported
 
 void checkConfig(const EngineConfig &config)
 {
@@ -170,27 +168,13 @@ LoadedModel::~LoadedModel() = default;
 
 void LoadedModel::openText(const ModelConfig &model)
 {
-    VocabularyData vocabulary = readVocabulary(*m_checkpoint);
+    const VocabularyData vocabulary = readVocabulary(*m_checkpoint);
     const auto tokens = static_cast<std::int64_t>(vocabulary.tokens.size());
     if (tokens < model.vocab)
         m_info.warnings.push_back("tensor token_embd.weight has " + std::to_string(model.vocab) + " rows for "
                                   + std::to_string(tokens) + " tokens");
-    if (vocabulary.model == byteLevelBpe)
-        m_tokenizer = makeTokenizer(vocabulary);
-    else
-        openIdsOnly(std::move(vocabulary));
+    m_tokenizer = makeTokenizer(vocabulary);
     openTemplate();
-}
-
-/// A sound vocabulary of a kind that cannot be encoded with still lets the model run on ids.
-void LoadedModel::openIdsOnly(VocabularyData vocabulary)
-{
-    try {
-        m_tokenizer = makeTokenizer(vocabulary);
-    } catch (const Error &error) {
-        m_info.warnings.push_back(std::string("text cannot be encoded for this model, only ids: ") + error.what());
-        m_tokenizer = makeIdsOnlyTokenizer(std::move(vocabulary), error.what());
-    }
 }
 
 void LoadedModel::openTemplate()

@@ -63,7 +63,6 @@ public:
 
 private:
     void openText(const ModelConfig &model);
-    void openIdsOnly(VocabularyData vocabulary);
     void openTemplate();
     void describe(const ModelConfig &model);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/text/bpe.h"
 
+#include "engine/text/byte_fallback.h"
 #include "engine/text/utf8.h"
-
-#include <xxhash.h>
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <queue>
 
 namespace engine {
@@ -70,36 +70,19 @@ std::string unspell(std::string_view spelling)
 
 namespace {
 
-/// Words that were met in one text, so that a repeated word costs a look-up. Entries point into the text and
-/// into the ids made so far; a newer word replaces an older one in its slot.
-class WordCache {
-public:
-    struct Entry {
-        std::uint32_t text = 0;
-        std::uint16_t bytes = 0;
-        std::uint16_t count = 0;
-        std::size_t firstId = 0;
-    };
-    static constexpr std::size_t longest = 64;
-
-    explicit WordCache(std::size_t words)
-        : m_entries(words < 32 ? 0 : std::min<std::size_t>(std::bit_ceil(words), 1U << 14U))
-    {
-    }
-    [[nodiscard]] Entry *slot(std::string_view word)
-    {
-        if (m_entries.empty() || word.size() > longest)
-            return nullptr;
-        return &m_entries[XXH3_64bits(word.data(), word.size()) & (m_entries.size() - 1)];
-    }
-
-private:
-    std::vector<Entry> m_entries;
-};
-
 std::uint64_t pairOf(int left, int right)
 {
     return (static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32U) | static_cast<std::uint32_t>(right);
+}
+
+/// Higher scores come first; the bits of floats, turned about, order as their values do.
+std::uint32_t rankOf(float score)
+{
+    constexpr std::uint32_t sign = 0x80000000U;
+    if (score == -std::numeric_limits<float>::infinity())
+        return std::numeric_limits<std::uint32_t>::max();
+    const auto bits = std::bit_cast<std::uint32_t>(score + 0.0F); // -0 and 0 are one score
+    return ~((bits & sign) != 0 ? ~bits : bits | sign);
 }
 
 } // namespace
@@ -118,8 +101,13 @@ Bpe::Bpe(const TokenTable &tokens, const std::vector<BpeMerge> &merges, const Bp
         m_whole[static_cast<std::size_t>(id)] = Whole::No;
     for (std::size_t byte = 0; byte < m_byteIds.size(); ++byte) {
         const char c = static_cast<char>(byte);
-        m_byteIds[byte] = tokens.find(byte_level::spell({&c, 1}));
+        const std::string own(1, c);
+        m_byteIds[byte] = tokens.find(options.byteLevel ? byte_level::spell(own) : byte_fallback::spelling(c));
+        m_asciiIds[byte] = options.byteLevel || byte >= 0x80 ? -1 : tokens.find(own);
     }
+    m_fallsBack = options.byteFallback && std::find(m_byteIds.begin(), m_byteIds.end(), -1) == m_byteIds.end();
+    for (const float score : options.scores)
+        m_ranks.push_back(rankOf(score));
     std::uint32_t rank = 0;
     for (const BpeMerge &merge : merges) {
         const std::uint64_t pair = pairOf(merge.left, merge.right);
@@ -128,26 +116,49 @@ Bpe::Bpe(const TokenTable &tokens, const std::vector<BpeMerge> &merges, const Bp
             rule = {pair, rank, merge.result};
         ++rank;
     }
+    if (mayCut(merges))
+        m_cuts.emplace(tokens, results(merges));
+}
+
+/// Whether words fall apart where no merge can cross, with nothing lost by it.
+bool Bpe::mayCut(const std::vector<BpeMerge> &merges) const
+{
+    // Otherwise what the vocabulary lacks may vanish between two symbols or become one with its neighbours.
+    const bool unknownsStandApart =
+        m_fallsBack || (m_options.unknown >= 0 && !m_options.byteFallback && !m_options.fuseUnknown);
+    if (m_options.byteLevel || m_options.ignoreMerges || !unknownsStandApart)
+        return false;
+    // A text's bytes and unknown characters are not spelled as their tokens are.
+    const auto isStandIn = [&](int id) {
+        return id == m_options.unknown || byte_fallback::byteOf(m_tokens.spelling(id)).has_value();
+    };
+    return std::none_of(merges.begin(), merges.end(),
+                        [&](const BpeMerge &merge) { return isStandIn(merge.left) || isStandIn(merge.right); });
+}
+
+/// The tokens that merges make.
+std::vector<int> Bpe::results(const std::vector<BpeMerge> &merges) const
+{
+    std::vector<int> ids;
+    for (const BpeMerge &merge : merges)
+        ids.push_back(merge.result);
+    for (std::size_t id = 0; id < m_ranks.size(); ++id) {
+        if (m_ranks[id] != noRank)
+            ids.push_back(static_cast<int>(id));
+    }
+    return ids;
 }
 
 void Bpe::encode(std::string_view text, std::span<const std::uint32_t> begins, std::span<const std::uint32_t> ends,
                  std::vector<int> &ids) const
 {
-    WordCache cache(ends.size());
-    for (std::size_t i = 0; i < ends.size(); ++i) {
-        const std::string_view word = text.substr(begins[i], ends[i] - begins[i]);
-        WordCache::Entry *entry = cache.slot(word);
-        if (entry != nullptr && entry->bytes == word.size() && text.substr(entry->text, entry->bytes) == word) {
-            for (std::size_t k = 0; k < entry->count; ++k)
-                ids.push_back(ids[entry->firstId + k]);
-            continue;
-        }
-        const std::size_t first = ids.size();
-        encodeWord(word, ids);
-        if (entry != nullptr)
-            *entry = {begins[i], static_cast<std::uint16_t>(word.size()),
-                      static_cast<std::uint16_t>(ids.size() - first), first};
+    if (!m_cuts) {
+        WordModel::encode(text, begins, ends, ids);
+        return;
     }
+    std::vector<std::uint32_t> cutBegins, cutEnds;
+    m_cuts->cut(text, begins, ends, cutBegins, cutEnds);
+    WordModel::encode(text, cutBegins, cutEnds, ids);
 }
 
 void Bpe::encodeWord(std::string_view word, std::vector<int> &ids) const
@@ -172,10 +183,10 @@ void Bpe::encodeWord(std::string_view word, std::vector<int> &ids) const
 
 int Bpe::findWhole(std::string_view word) const
 {
-    if (!m_options.byteLevel)
-        return m_tokens.find(word);
     if (word.size() > m_longest)
         return -1;
+    if (!m_options.byteLevel)
+        return m_tokens.find(word);
     std::array<char, 256> buffer;
     if (word.size() * 2 > buffer.size())
         return m_tokens.find(byte_level::spell(word));
@@ -192,29 +203,52 @@ int Bpe::findWhole(std::string_view word) const
     return m_tokens.find({buffer.data(), bytes});
 }
 
+/// The tokens of single bytes or characters. An unknown one is held until a known one comes, so that neighbours may
+/// become one; bytes that stand for a character pass it by.
 void Bpe::symbols(std::string_view word, std::vector<int> &out) const
 {
-    const std::size_t first = out.size();
-    if (m_options.byteLevel) {
-        for (const char byte : word)
-            addSymbol(m_byteIds[static_cast<std::uint8_t>(byte)], first, out);
-        return;
-    }
+    bool unknown = false;
+    const auto flush = [&] {
+        if (unknown)
+            out.push_back(m_options.unknown);
+        unknown = false;
+    };
     for (std::size_t position = 0; position < word.size();) {
-        const auto bytes = static_cast<std::size_t>(utf8::decode(word, position).bytes);
-        addSymbol(m_tokens.find(word.substr(position, bytes)), first, out);
+        std::size_t bytes = 1;
+        const int id = symbolAt(word, position, bytes);
+        if (id >= 0) {
+            flush();
+            out.push_back(id);
+        } else if (!appendBytes(word.substr(position, bytes), out) && m_options.unknown >= 0) {
+            if (!m_options.fuseUnknown)
+                flush();
+            unknown = true;
+        }
         position += bytes;
     }
+    flush();
 }
 
-void Bpe::addSymbol(int id, std::size_t first, std::vector<int> &out) const
+int Bpe::symbolAt(std::string_view word, std::size_t position, std::size_t &bytes) const
 {
-    if (id < 0) {
-        id = m_options.unknown;
-        if (id < 0 || (m_options.fuseUnknown && out.size() > first && out.back() == id))
-            return;
-    }
-    out.push_back(id);
+    const auto byte = static_cast<std::uint8_t>(word[position]);
+    if (m_options.byteLevel)
+        return m_byteIds[byte];
+    if (byte < 0x80)
+        return m_asciiIds[byte];
+    bytes = static_cast<std::size_t>(utf8::decode(word, position).bytes);
+    return m_tokens.find(word.substr(position, bytes));
+}
+
+bool Bpe::appendBytes(std::string_view character, std::vector<int> &out) const
+{
+    const auto idOf = [&](char byte) { return m_byteIds[static_cast<std::uint8_t>(byte)]; };
+    if (!m_options.byteFallback
+        || (!m_fallsBack && std::any_of(character.begin(), character.end(), [&](char c) { return idOf(c) < 0; })))
+        return false;
+    for (const char byte : character)
+        out.push_back(idOf(byte));
+    return true;
 }
 
 /// Looks for the best pair again after each merge; quickest for words of a few symbols.
@@ -223,7 +257,7 @@ std::size_t Bpe::mergeShort(std::span<int> symbols) const
     std::array<std::uint32_t, shortWord> ranks;
     std::array<std::int32_t, shortWord> results;
     const auto look = [&](std::size_t at) {
-        const Rule &found = rule(symbols[at], symbols[at + 1]);
+        const Rule found = rule(symbols[at], symbols[at + 1]);
         ranks[at] = found.rank;
         results[at] = found.result;
     };
@@ -295,9 +329,31 @@ std::size_t Bpe::mergeLong(std::span<int> symbols) const
     return kept;
 }
 
-const Bpe::Rule &Bpe::rule(int left, int right) const
+Bpe::Rule Bpe::rule(int left, int right) const
 {
-    return m_rules[slotOf(pairOf(left, right))];
+    return m_ranks.empty() ? m_rules[slotOf(pairOf(left, right))] : joined(left, right);
+}
+
+/// The rule of two neighbours when merges go by the text they make.
+Bpe::Rule Bpe::joined(int left, int right) const
+{
+    const auto rankOfToken = [&](int id) { return m_ranks[static_cast<std::size_t>(id)]; };
+    if (rankOfToken(left) == noRank || rankOfToken(right) == noRank)
+        return {};
+    const std::string_view first = m_tokens.spelling(left);
+    const std::string_view second = m_tokens.spelling(right);
+    if (first.size() + second.size() > m_longest)
+        return {};
+    std::array<char, 256> buffer;
+    std::string large;
+    char *text = buffer.data();
+    if (first.size() + second.size() > buffer.size()) {
+        large.resize(first.size() + second.size());
+        text = large.data();
+    }
+    std::copy(second.begin(), second.end(), std::copy(first.begin(), first.end(), text));
+    const int id = m_tokens.find({text, first.size() + second.size()});
+    return id < 0 || rankOfToken(id) == noRank ? Rule{} : Rule{pairOf(left, right), rankOfToken(id), id};
 }
 
 std::size_t Bpe::slotOf(std::uint64_t pair) const

@@ -2,10 +2,13 @@
 #pragma once
 
 #include "engine/text/bpe_tokens.h"
+#include "engine/text/merge_cuts.h"
+#include "engine/text/word_model.h"
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,24 +32,27 @@ struct BpeMerge {
 };
 
 struct BpeOptions {
-    bool byteLevel = true;         ///< words are bytes; false: words are characters of the vocabulary
-    bool ignoreMerges = false;     ///< a word that is itself in the vocabulary becomes that token
-    int unknown = -1;              ///< stands for what the vocabulary lacks; -1: such symbols are left out
-    bool fuseUnknown = false;      ///< neighbouring unknowns become one
+    bool byteLevel = true;     ///< words are bytes; false: words are characters of the vocabulary
+    bool ignoreMerges = false; ///< a word that is itself in the vocabulary becomes that token
+    int unknown = -1;          ///< stands for what the vocabulary lacks; -1: such symbols are left out
+    bool fuseUnknown = false;  ///< neighbouring unknowns become one
+    bool byteFallback = false; ///< what the vocabulary lacks becomes the tokens <0x00> to <0xFF> of its bytes
+    /// By id; given, neighbours whose texts together spell a token merge into it, the highest score first, and the
+    /// list of merges is not used. Minus infinity: the token takes no part.
+    std::vector<float> scores;
     std::vector<int> outsideModel; ///< ids in the table that are no words of the model: added tokens
 };
 
 /// Byte pair encoding of words. Immutable; any thread. Time n log n in the length of one word.
-/// Source: Sennrich et al. 2016, arXiv:1508.07909, section 3.2.
-class Bpe {
+/// Source: Sennrich et al. 2016, arXiv:1508.07909, section 3.2; merging by scores: google/sentencepiece,
+/// src/bpe_model.cc.
+class Bpe final : public WordModel {
 public:
     /// The first of two equal rules wins. `tokens` stays the caller's and must outlive this.
     Bpe(const TokenTable &tokens, const std::vector<BpeMerge> &merges, const BpeOptions &options);
 
-    /// Appends the ids of the words of `text`; word i ends at ends[i] and begins where the one before ended, or at
-    /// the end of the gap given by `begins`.
     void encode(std::string_view text, std::span<const std::uint32_t> begins, std::span<const std::uint32_t> ends,
-                std::vector<int> &ids) const;
+                std::vector<int> &ids) const override;
 
 private:
     static constexpr std::uint32_t noRank = 0xFFFFFFFF;
@@ -58,18 +64,26 @@ private:
         std::int32_t result = -1;
     };
 
-    void encodeWord(std::string_view word, std::vector<int> &ids) const;
+    [[nodiscard]] bool mayCut(const std::vector<BpeMerge> &merges) const;
+    [[nodiscard]] std::vector<int> results(const std::vector<BpeMerge> &merges) const;
+    void encodeWord(std::string_view word, std::vector<int> &ids) const override;
     void symbols(std::string_view word, std::vector<int> &out) const;
-    void addSymbol(int id, std::size_t first, std::vector<int> &out) const;
+    [[nodiscard]] int symbolAt(std::string_view word, std::size_t position, std::size_t &bytes) const;
+    [[nodiscard]] bool appendBytes(std::string_view character, std::vector<int> &out) const;
     [[nodiscard]] int findWhole(std::string_view word) const;
     [[nodiscard]] std::size_t mergeShort(std::span<int> symbols) const;
     [[nodiscard]] std::size_t mergeLong(std::span<int> symbols) const;
-    [[nodiscard]] const Rule &rule(int left, int right) const;
+    [[nodiscard]] Rule rule(int left, int right) const;
+    [[nodiscard]] Rule joined(int left, int right) const;
     [[nodiscard]] std::size_t slotOf(std::uint64_t pair) const;
 
     const TokenTable &m_tokens;
     BpeOptions m_options;
     std::array<int, 256> m_byteIds{};
+    std::array<int, 256> m_asciiIds{};
+    bool m_fallsBack = false;           ///< every byte has its token
+    std::vector<std::uint32_t> m_ranks; ///< by id, from the scores
+    std::optional<MergeCuts> m_cuts;
     std::vector<Rule> m_rules; ///< open addressing by pair
     std::size_t m_longest = 0; ///< bytes of the longest spelling
     /// Whether the word that a token spells becomes that token; found out when the word is first met, by any thread.

@@ -9,12 +9,13 @@ namespace engine {
 
 std::string Detokenizer::append(int id)
 {
-    m_pending += m_tokenizer.bytes(id, m_skipSpecial);
+    m_stream->append(id, m_pending);
     return utf8::takeComplete(m_pending);
 }
 
 std::string Detokenizer::flush()
 {
+    m_stream->finish(m_pending);
     return utf8::repaired(std::exchange(m_pending, {}));
 }
 

@@ -3,15 +3,19 @@
 
 #include "engine/text/tokenizer.h"
 
+#include <memory>
 #include <string>
 
 namespace engine {
 
 /// Turns one request's tokens into text as they come. Bytes of an unfinished UTF-8 character are held back until
-/// they are complete, proved invalid (then U+FFFD) or flushed.
+/// they are complete, proved invalid (then U+FFFD) or flushed. All parts together are what decode() gives.
 class Detokenizer {
 public:
-    Detokenizer(const Tokenizer &tokenizer, bool skipSpecial) : m_tokenizer(tokenizer), m_skipSpecial(skipSpecial) {}
+    Detokenizer(const Tokenizer &tokenizer, bool skipSpecial)
+        : m_stream(tokenizer.stream(skipSpecial))
+    {
+    }
 
     /// The text that became complete.
     [[nodiscard]] std::string append(int id);
@@ -19,8 +23,7 @@ public:
     [[nodiscard]] std::string flush();
 
 private:
-    const Tokenizer &m_tokenizer;
-    bool m_skipSpecial;
+    std::unique_ptr<TokenStream> m_stream;
     std::string m_pending;
 };
 

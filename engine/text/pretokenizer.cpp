@@ -68,76 +68,107 @@ void cutWord(const Regex &regex, std::string_view word, std::size_t base, RegexS
 {
     cutter.startWord();
     std::size_t done = 0;
-    std::size_t from = 0;
-    std::optional<std::size_t> lastEnd;
-    while (from <= word.size()) {
-        const auto match = regex.find(word, from, scratch);
-        if (!match)
-            break;
-        const bool empty = match->begin == match->end;
-        // An empty match always moves on by a character, and is none right behind another match.
-        if (!empty || lastEnd != match->begin) {
-            if (done < match->begin)
-                cutter.part(base + done, base + match->begin, false);
-            cutter.part(base + match->begin, base + match->end, true);
-            done = match->end;
-            lastEnd = match->end;
-        }
-        from = match->end;
-        if (empty)
-            from += from < word.size() ? static_cast<std::size_t>(utf8::decode(word, from).bytes) : 1;
-    }
+    forEachMatch(regex, word, scratch, [&](const Regex::Match &match) {
+        if (done < match.begin)
+            cutter.part(base + done, base + match.begin, false);
+        cutter.part(base + match.begin, base + match.end, true);
+        done = match.end;
+    });
     if (done < word.size())
         cutter.part(base + done, base + word.size(), false);
 }
 
-Words prefixed(const Words &words)
+void cutWords(const Regex &regex, SplitBehavior behavior, bool invert, RegexScratch &scratch, Words &words)
+{
+    Words cut;
+    Cutter cutter(behavior, invert, cut);
+    for (std::size_t i = 0; i < words.ends.size(); ++i)
+        cutWord(regex, words.word(i), words.begins[i], scratch, cutter);
+    words.atStart = words.atStart && !cut.begins.empty() && cut.begins.front() == words.begins.front();
+    words.begins.swap(cut.begins);
+    words.ends.swap(cut.ends);
+}
+
+/// The words with their text made anew by `write`, which may cut a word in several.
+template<typename Write> Words rewritten(const Words &words, const Write &write)
 {
     Words out;
-    out.changed.reserve(words.text().size() + words.ends.size());
+    out.atStart = words.atStart;
+    out.changed.reserve(words.text().size() + words.text().size() / 2 + words.ends.size());
     for (std::size_t i = 0; i < words.ends.size(); ++i) {
         out.begins.push_back(static_cast<std::uint32_t>(out.changed.size()));
-        if (words.word(i).front() != ' ')
-            out.changed.push_back(' ');
-        out.changed += words.word(i);
+        write(i, out);
         out.ends.push_back(static_cast<std::uint32_t>(out.changed.size()));
     }
     return out;
+}
+
+Words prefixed(const Words &words)
+{
+    return rewritten(words, [&](std::size_t i, Words &out) {
+        if (words.word(i).front() != ' ')
+            out.changed.push_back(' ');
+        out.changed += words.word(i);
+    });
+}
+
+/// Spaces become the mark, and a mark starts a word of its own with what follows it.
+Words marked(const Words &words, const Metaspace &rule)
+{
+    return rewritten(words, [&](std::size_t i, Words &out) {
+        const std::string_view word = words.word(i);
+        const bool wanted = rule.prepend == Metaspace::Prepend::Always
+            || (rule.prepend == Metaspace::Prepend::First && i == 0 && words.atStart);
+        if (wanted && word.front() != ' ' && !word.starts_with(rule.mark))
+            out.changed += rule.mark;
+        for (std::size_t at = 0; at < word.size();) {
+            const bool space = word[at] == ' ';
+            const bool mark = space || word.substr(at).starts_with(rule.mark);
+            if (mark && rule.split && out.changed.size() > out.begins.back()) {
+                out.ends.push_back(static_cast<std::uint32_t>(out.changed.size()));
+                out.begins.push_back(static_cast<std::uint32_t>(out.changed.size()));
+            }
+            if (mark)
+                out.changed += rule.mark;
+            else
+                out.changed.push_back(word[at]);
+            at += mark && !space ? rule.mark.size() : 1;
+        }
+    });
 }
 
 } // namespace
 
 void PreTokenizer::addSplit(Regex regex, SplitBehavior behavior, bool invert)
 {
-    m_steps.push_back({std::move(regex), behavior, invert});
+    m_steps.emplace_back(Split{std::move(regex), behavior, invert});
 }
 
 void PreTokenizer::addPrefixSpace()
 {
-    m_steps.emplace_back();
+    m_steps.emplace_back(PrefixSpace{});
 }
 
-Words PreTokenizer::split(std::string_view text, RegexScratch &scratch) const
+void PreTokenizer::addMetaspace(Metaspace rule)
+{
+    m_steps.emplace_back(std::move(rule));
+}
+
+Words PreTokenizer::split(std::string_view text, bool atStart, RegexScratch &scratch) const
 {
     scratch.prepare(text);
-    Words words{text, {}, {}, {}};
+    Words words{text, {}, {}, {}, atStart};
     if (!text.empty()) {
         words.begins.push_back(0);
         words.ends.push_back(static_cast<std::uint32_t>(text.size()));
     }
-    Words next;
     for (const Step &step : m_steps) {
-        if (!step.regex) {
+        if (const auto *split = std::get_if<Split>(&step))
+            cutWords(split->regex, split->behavior, split->invert, scratch, words);
+        else if (const auto *metaspace = std::get_if<Metaspace>(&step))
+            words = marked(words, *metaspace);
+        else
             words = prefixed(words);
-            continue;
-        }
-        next.begins.clear();
-        next.ends.clear();
-        Cutter cutter(step.behavior, step.invert, next);
-        for (std::size_t i = 0; i < words.ends.size(); ++i)
-            cutWord(*step.regex, words.word(i), words.begins[i], scratch, cutter);
-        words.begins.swap(next.begins);
-        words.ends.swap(next.ends);
     }
     return words;
 }

@@ -4,9 +4,9 @@
 #include "engine/text/pretokenizer_regex.h"
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace engine {
@@ -17,6 +17,7 @@ struct Words {
     std::string changed; ///< the text after a step has changed it, else empty
     std::vector<std::uint32_t> begins;
     std::vector<std::uint32_t> ends;
+    bool atStart = false; ///< the first word stands where the whole text begins
 
     [[nodiscard]] std::string_view text() const { return changed.empty() ? given : std::string_view(changed); }
     [[nodiscard]] std::string_view word(std::size_t i) const { return text().substr(begins[i], ends[i] - begins[i]); }
@@ -24,6 +25,15 @@ struct Words {
 
 /// What becomes of the matches of a splitting pattern and of the text between them.
 enum class SplitBehavior { Isolated, Removed, Contiguous, MergedWithPrevious, MergedWithNext };
+
+/// SentencePiece's way with spaces: each becomes a mark that belongs to the word behind it.
+struct Metaspace {
+    enum class Prepend { Always, First, Never }; ///< where a mark is put before a word that has none
+
+    std::string mark = "\xE2\x96\x81"; ///< U+2581
+    Prepend prepend = Prepend::Always;
+    bool split = true; ///< words end before each mark
+};
 
 /// Cuts text into the words that BPE never merges across: steps, each applied to every word of the one before.
 /// Immutable; any thread. Source of the steps' meaning: huggingface/tokenizers, documentation of pre-tokenizers.
@@ -33,16 +43,20 @@ public:
     void addSplit(Regex regex, SplitBehavior behavior = SplitBehavior::Isolated, bool invert = false);
     /// A space before every word that does not begin with one.
     void addPrefixSpace();
+    void addMetaspace(Metaspace rule);
 
-    /// \pre `text` is valid UTF-8 of less than 2^31 bytes and outlives the result
-    [[nodiscard]] Words split(std::string_view text, RegexScratch &scratch) const;
+    /// `atStart`: nothing of the whole text stands before `text`. \pre `text` is valid UTF-8 of less than 2^31 bytes
+    /// and outlives the result
+    [[nodiscard]] Words split(std::string_view text, bool atStart, RegexScratch &scratch) const;
 
 private:
-    struct Step {
-        std::optional<Regex> regex; ///< none: the step that adds spaces
+    struct Split {
+        Regex regex;
         SplitBehavior behavior = SplitBehavior::Isolated;
         bool invert = false;
     };
+    struct PrefixSpace { };
+    using Step = std::variant<Split, PrefixSpace, Metaspace>;
 
     std::vector<Step> m_steps;
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "engine/text/utf8.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -52,5 +54,27 @@ private:
     struct Code;
     std::unique_ptr<Code> m_code;
 };
+
+/// Calls `use` with every match of `regex` in `text`, in order: an empty match moves on by a character, and is none
+/// right behind another match.
+template<typename Use>
+void forEachMatch(const Regex &regex, std::string_view text, RegexScratch &scratch, const Use &use)
+{
+    std::optional<std::size_t> lastEnd;
+    std::size_t from = 0;
+    while (from <= text.size()) {
+        const auto match = regex.find(text, from, scratch);
+        if (!match)
+            break;
+        const bool empty = match->begin == match->end;
+        if (!empty || lastEnd != match->begin) {
+            use(*match);
+            lastEnd = match->end;
+        }
+        from = match->end;
+        if (empty)
+            from += from < text.size() ? static_cast<std::size_t>(utf8::decode(text, from).bytes) : 1;
+    }
+}
 
 } // namespace engine

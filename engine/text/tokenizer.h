@@ -19,11 +19,21 @@ struct VocabularyData {
     std::string model; ///< tokenizer.ggml.model: "gpt2", "llama", ...
     std::string pre;   ///< tokenizer.ggml.pre
     std::vector<std::string> tokens;
-    std::vector<TokenKind> kinds;   ///< empty or as long as tokens
-    std::vector<float> scores;      ///< empty or as long as tokens
+    std::vector<TokenKind> kinds;    ///< empty or as long as tokens
+    std::vector<float> scores;       ///< empty or as long as tokens
     std::vector<std::string> merges; ///< "left right"
     std::optional<int> bos, eos, eot, eom, unk, pad;
     std::optional<bool> addBos, addEos, addSpacePrefix;
+};
+
+/// Tokens of one text becoming its bytes as they come. Must not outlive its tokenizer; one thread at a time.
+class TokenStream {
+public:
+    virtual ~TokenStream() = default;
+    /// Appends the bytes that became certain, which may end inside a character.
+    virtual void append(int id, std::string &out) = 0;
+    /// Appends what was held back; the stream then begins anew.
+    virtual void finish(std::string &out) = 0;
 };
 
 /// Text to ids and back. Immutable; any thread.
@@ -31,10 +41,13 @@ class Tokenizer : public TextModel {
 public:
     [[nodiscard]] virtual bool isControl(int id) const = 0;
     /// The exact bytes that a token stands for; empty for control tokens when `skipSpecial`.
+    /// The token by itself: what a tokenizer does to the first or last token of a text is left out.
     [[nodiscard]] virtual std::string bytes(int id, bool skipSpecial) const = 0;
+    /// As decode() does for all at once. Unless overridden, the bytes() of the tokens joined.
+    [[nodiscard]] virtual std::unique_ptr<TokenStream> stream(bool skipSpecial) const;
     [[nodiscard]] virtual std::optional<int> bos() const = 0;
     [[nodiscard]] virtual std::optional<int> eos() const = 0;
-    [[nodiscard]] virtual bool addsBos() const = 0; ///< encode(addSpecial) begins with BOS
+    [[nodiscard]] virtual bool addsBos() const = 0;                 ///< encode(addSpecial) begins with BOS
     [[nodiscard]] virtual bool isEndOfGeneration(int id) const = 0; ///< eos, eot, eom and the like
     [[nodiscard]] virtual std::optional<int> find(std::string_view piece) const = 0;
 };

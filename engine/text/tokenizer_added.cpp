@@ -2,42 +2,11 @@
 #include "engine/text/tokenizer_added.h"
 
 #include "engine/api/error.h"
+#include "engine/text/characters.h"
 #include "engine/text/utf8.h"
-
-#include <utf8proc.h>
-
-#include <algorithm>
 
 namespace engine {
 namespace {
-
-bool isWhiteSpace(char32_t code)
-{
-    if (code == 0x85 || (code >= '\t' && code <= '\r'))
-        return true;
-    const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(code));
-    return category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP;
-}
-
-bool isWordCharacter(char32_t code)
-{
-    switch (utf8proc_category(static_cast<utf8proc_int32_t>(code))) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_PC:
-        return true;
-    default:
-        return code == 0x200C || code == 0x200D;
-    }
-}
 
 char32_t lastCharacter(std::string_view text)
 {
@@ -49,8 +18,8 @@ char32_t lastCharacter(std::string_view text)
 
 bool standsAlone(std::string_view before, std::string_view behind)
 {
-    return (before.empty() || !isWordCharacter(lastCharacter(before)))
-        && (behind.empty() || !isWordCharacter(utf8::decode(behind, 0).code));
+    return (before.empty() || !characters::isWordCharacter(lastCharacter(before)))
+        && (behind.empty() || !characters::isWordCharacter(utf8::decode(behind, 0).code));
 }
 
 std::size_t spaceBefore(std::string_view text)
@@ -58,7 +27,7 @@ std::size_t spaceBefore(std::string_view text)
     const std::size_t whole = text.size();
     while (!text.empty()) {
         const char32_t code = lastCharacter(text);
-        if (!isWhiteSpace(code))
+        if (!characters::isWhiteSpace(code))
             break;
         std::string bytes;
         utf8::append(bytes, code);
@@ -72,7 +41,7 @@ std::size_t spaceBehind(std::string_view text)
     std::size_t position = 0;
     while (position < text.size()) {
         const utf8::Character character = utf8::decode(text, position);
-        if (!isWhiteSpace(character.code))
+        if (!characters::isWhiteSpace(character.code))
             break;
         position += static_cast<std::size_t>(character.bytes);
     }
@@ -81,20 +50,23 @@ std::size_t spaceBehind(std::string_view text)
 
 } // namespace
 
-AddedTokens::AddedTokens(const std::vector<AddedToken> &tokens, bool normalized, Normalization form)
+AddedTokens::AddedTokens(const std::vector<AddedToken> &tokens, bool normalized, const Normalizer &normalizer)
 {
     m_roots.fill(-1);
+    RegexScratch scratch;
     std::string storage;
     for (const AddedToken &token : tokens) {
         if (token.normalized != normalized || token.content.empty())
             continue;
-        if (token.content.size() > longest)
-            throw Error(ErrorCode::Refused,
-                        "added token " + utf8::quoted(token.content) + " has " + std::to_string(token.content.size())
-                            + " bytes, too long, at most " + std::to_string(longest) + " are read");
-        m_tokens.push_back(token);
         const std::string_view content =
-            normalized ? engine::normalized(token.content, form, storage) : std::string_view(token.content);
+            normalized ? normalizer.apply(token.content, storage, scratch) : std::string_view(token.content);
+        if (content.size() > longest)
+            throw Error(ErrorCode::Refused,
+                        "added token " + utf8::quoted(token.content) + " has " + std::to_string(content.size())
+                            + " bytes, too long, at most " + std::to_string(longest) + " are read");
+        if (content.empty())
+            continue;
+        m_tokens.push_back(token);
         insert(content, static_cast<std::int32_t>(m_tokens.size()) - 1);
     }
 }

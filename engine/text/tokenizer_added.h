@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "engine/text/tokenizer_normalizer.h"
+#include "engine/text/normalizer.h"
 
 #include <array>
 #include <cstdint>
@@ -37,7 +37,7 @@ public:
     AddedTokens() = default;
     /// Keeps the tokens of `tokens` whose `normalized` is as given; empty ones are ignored.
     /// \throws Error Refused for a token longer than `longest`
-    AddedTokens(const std::vector<AddedToken> &tokens, bool normalized, Normalization form);
+    AddedTokens(const std::vector<AddedToken> &tokens, bool normalized, const Normalizer &normalizer);
 
     [[nodiscard]] bool empty() const { return m_tokens.empty(); }
     /// Cuts `text`; special tokens stay text unless `parseSpecial`.

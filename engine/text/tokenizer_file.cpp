@@ -71,6 +71,9 @@ private:
                                                                        : scalar(value);
     }
     bool vocabularyId(std::int64_t id);
+    bool addSpelling(const std::string &text, std::int64_t id);
+    void listValue(const Json &value);
+    void listEntry();
     bool mergeText(const std::string &text);
     bool addMerge(std::string_view left, std::string_view right);
     bool scalar(Json value);
@@ -90,6 +93,8 @@ private:
     std::size_t m_routeDepth = 0;  ///< m_depth inside the routed container
     std::vector<std::string> m_pair;
     bool m_inPair = false;
+    int m_listMembers = 0; ///< seen of an entry of a vocabulary that is a list
+    double m_score = 0;
 };
 
 Route FileReader::routeOf(const std::string &key) const
@@ -124,12 +129,45 @@ bool FileReader::vocabularyId(std::int64_t id)
 {
     if (id < 0)
         return fail("model.vocab: id " + std::to_string(id) + " of " + utf8::quoted(m_key) + " must not be negative");
-    if (file.spellings.size() + m_key.size() > largestText)
+    return addSpelling(m_key, id);
+}
+
+bool FileReader::addSpelling(const std::string &text, std::int64_t id)
+{
+    if (file.spellings.size() + text.size() > largestText)
         return fail("model.vocab: the spellings are too large, more than 4 GiB together");
     file.vocabulary.push_back(
-        {static_cast<std::uint32_t>(file.spellings.size()), static_cast<std::uint32_t>(m_key.size()), id});
-    file.spellings += m_key;
+        {static_cast<std::uint32_t>(file.spellings.size()), static_cast<std::uint32_t>(text.size()), id});
+    file.spellings += text;
     return true;
+}
+
+/// A member of an entry [piece, score], or something else that stands where an entry should.
+void FileReader::listValue(const Json &value)
+{
+    const bool member = m_depth == m_routeDepth + 1;
+    const bool wanted = member && m_listMembers < 2 && (m_listMembers == 0 ? value.is_string() : value.is_number());
+    m_listMembers += member ? 1 : 0;
+    if (!wanted && file.listFault.empty())
+        file.listFault = "entry " + std::to_string(file.vocabulary.size()) + " must be a pair of text and score";
+    if (!wanted || !file.listFault.empty())
+        return;
+    if (value.is_string())
+        m_key = value.get<std::string>();
+    else
+        m_score = value.get<double>();
+}
+
+void FileReader::listEntry()
+{
+    if (m_listMembers != 2 && file.listFault.empty())
+        file.listFault = "entry " + std::to_string(file.vocabulary.size()) + " must be a pair of text and score";
+    m_listMembers = 0;
+    if (!file.listFault.empty())
+        return;
+    if (!addSpelling(m_key, static_cast<std::int64_t>(file.vocabulary.size())))
+        file.listFault = fault;
+    file.scores.push_back(m_score);
 }
 
 bool FileReader::mergeText(const std::string &text)
@@ -177,8 +215,9 @@ bool FileReader::scalar(Json value)
     case Route::Merges:
         return fail("model.merges: merge " + std::to_string(file.merges.size()) + " must be two strings" + found());
     case Route::VocabularyList:
+        listValue(value);
+        return true;
     case Route::Skipped:
-        file.listEntries += m_depth == m_routeDepth ? 1 : 0;
         return true;
     }
     return false;
@@ -217,8 +256,10 @@ bool FileReader::open(Json value)
         m_inPair = true;
         return true;
     case Route::VocabularyList:
+        if (m_depth > m_routeDepth + 1 || !value.is_array())
+            listValue(value);
+        return true;
     case Route::Skipped:
-        file.listEntries += m_depth == m_routeDepth + 1 ? 1 : 0;
         return true;
     }
     return false;
@@ -232,6 +273,9 @@ bool FileReader::close()
         m_keys.pop_back();
     } else if (m_depth < m_routeDepth) {
         m_route = Route::Tree;
+    } else if (m_route == Route::VocabularyList) {
+        if (m_depth == m_routeDepth)
+            listEntry();
     } else if (m_inPair) {
         m_inPair = false;
         const std::vector<std::string> pair = std::exchange(m_pair, {});

@@ -26,8 +26,9 @@ struct TokenizerFile {
     Json rest; ///< without model.vocab and model.merges
     std::string spellings;
     std::vector<VocabularyEntry> vocabulary; ///< in file order
-    bool vocabularyIsList = false;           ///< [piece, score] pairs: a Unigram model; only counted
-    std::size_t listEntries = 0;
+    bool vocabularyIsList = false;           ///< [piece, score] pairs, ids in order: a Unigram model
+    std::vector<double> scores;              ///< of such a list
+    std::string listFault;                   ///< the first thing in the list that is no such pair
     bool hasVocabulary = false;
     std::string mergeParts;
     std::vector<Merge> merges;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "engine/text/tokenizer_bpe.h"
+#include "engine/text/byte_fallback.h"
+#include "engine/text/tokenizer_pipeline.h"
 #include "engine/text/utf8.h"
 
 #include <algorithm>
@@ -15,23 +16,21 @@ namespace {
     throw Error(ErrorCode::Refused, text);
 }
 
+constexpr const char *byteLevelBpe = "gpt2"; ///< tokenizer.ggml.model
+constexpr const char *sentencePiece = "llama";
+
 void checkModel(const VocabularyData &data)
 {
-    constexpr std::array<std::pair<std::string_view, std::string_view>, 6> others{
-        {{"llama", "SentencePiece"},
-         {"t5", "Unigram"},
-         {"bert", "WordPiece"},
-         {"rwkv", "RWKV"},
-         {"plamo2", "PLaMo 2"},
-         {"gemma4", "SentencePiece-like BPE"}}};
-    if (data.model == "gpt2")
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 5> others{
+        {{"t5", "Unigram"}, {"bert", "WordPiece"}, {"rwkv", "RWKV"}, {"plamo2", "PLaMo 2"}, {"gemma4", "Gemma 4"}}};
+    if (data.model == byteLevelBpe || data.model == sentencePiece)
         return;
     for (const auto &[name, kind] : others) {
         if (data.model == name)
             refuse("tokenizer.ggml.model \"" + data.model + "\", a tokenizer of type " + std::string(kind)
-                   + ", is not supported, only \"gpt2\" (byte-level BPE) is");
+                   + ", is not supported, only \"gpt2\" (byte-level BPE) and \"llama\" (SentencePiece) are");
     }
-    refuse("tokenizer.ggml.model " + utf8::quoted(data.model) + " is unknown, wanted \"gpt2\"");
+    refuse("tokenizer.ggml.model " + utf8::quoted(data.model) + " is unknown, wanted \"gpt2\" or \"llama\"");
 }
 
 void checkSizes(const VocabularyData &data)
@@ -63,7 +62,7 @@ void checkSizes(const VocabularyData &data)
 }
 
 /// Of two tokens with one text the later one is found; control and user-defined ones are searched in text.
-void addTokens(const VocabularyData &data, BpeTokenizerParts &parts)
+void addTokens(const VocabularyData &data, TokenizerParts &parts)
 {
     std::size_t bytes = 0;
     for (const std::string &token : data.tokens)
@@ -81,7 +80,7 @@ void addTokens(const VocabularyData &data, BpeTokenizerParts &parts)
     }
 }
 
-void addMerges(const VocabularyData &data, BpeTokenizerParts &parts)
+void addMerges(const VocabularyData &data, TokenizerParts &parts)
 {
     parts.merges.reserve(data.merges.size());
     for (const std::string &text : data.merges) {
@@ -102,23 +101,67 @@ void addMerges(const VocabularyData &data, BpeTokenizerParts &parts)
     }
 }
 
+void setByteLevel(const VocabularyData &data, TokenizerParts &parts)
+{
+    PreTokenizerRule rule = preTokenizerRule(data.pre.empty() ? "default" : data.pre);
+    addMerges(data, parts);
+    parts.bpe.ignoreMerges = rule.ignoreMerges;
+    parts.preTokenizer = std::move(rule.steps);
+    parts.decoder.addByteLevel();
+    if (data.bos && data.addBos.value_or(rule.addsBos))
+        parts.prefix.push_back(*data.bos);
+}
+
+/// Which tokens text may become; the others are only found when they are searched for.
+std::vector<float> mergingScores(const VocabularyData &data, const TokenTable &tokens)
+{
+    std::vector<float> scores = data.scores;
+    scores.resize(data.tokens.size(), 0);
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+        const TokenKind kind = data.kinds.empty() ? TokenKind::Normal : data.kinds[i];
+        const bool merges = kind == TokenKind::Normal || kind == TokenKind::UserDefined || kind == TokenKind::Unused;
+        if (!merges || byte_fallback::byteOf(tokens.spelling(static_cast<int>(i))))
+            scores[i] = -std::numeric_limits<float>::infinity();
+    }
+    return scores;
+}
+
+/// The keys' defaults are those of ggml-org/llama.cpp, src/llama-vocab.cpp.
+void setSentencePiece(const VocabularyData &data, TokenizerParts &parts)
+{
+    constexpr const char *mark = "\xE2\x96\x81"; // U+2581
+    const bool prefixesSpace = data.addSpacePrefix.value_or(true);
+    parts.bpe.byteLevel = false;
+    parts.bpe.byteFallback = true;
+    parts.bpe.unknown = data.unk.value_or(-1);
+    parts.bpe.scores = mergingScores(data, parts.tokens);
+    if (prefixesSpace)
+        parts.normalizer.addPrepend(" ");
+    parts.normalizer.addReplace(" ", mark);
+    parts.decoder.addReplace(mark, " ");
+    parts.decoder.addBytes();
+    parts.decoder.addFuse();
+    if (prefixesSpace)
+        parts.decoder.addStrip(' ', 1, 0);
+    if (data.bos && data.addBos.value_or(true))
+        parts.prefix.push_back(*data.bos);
+}
+
 } // namespace
 
 std::unique_ptr<Tokenizer> makeTokenizer(const VocabularyData &data)
 {
     checkSizes(data);
     checkModel(data);
-    PreTokenizerRule rule = preTokenizerRule(data.pre.empty() ? "default" : data.pre);
-    BpeTokenizerParts parts;
+    TokenizerParts parts;
     addTokens(data, parts);
-    addMerges(data, parts);
-    parts.model.ignoreMerges = rule.ignoreMerges;
-    parts.preTokenizer = std::move(rule.steps);
+    if (data.model == sentencePiece)
+        setSentencePiece(data, parts);
+    else
+        setByteLevel(data, parts);
     parts.addedAreVerbatim = true;
     parts.bos = data.bos;
     parts.eos = data.eos;
-    if (data.bos && data.addBos.value_or(rule.addsBos))
-        parts.prefix.push_back(*data.bos);
     if (data.eos && data.addEos.value_or(false))
         parts.suffix.push_back(*data.eos);
     parts.endOfGeneration = knownEndTokens(parts.added);
@@ -126,7 +169,7 @@ std::unique_ptr<Tokenizer> makeTokenizer(const VocabularyData &data)
         if (id)
             parts.endOfGeneration.push_back(*id);
     }
-    return makeBpeTokenizer(std::move(parts));
+    return makePipelineTokenizer(std::move(parts));
 }
 
 } // namespace engine

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "engine/text/tokenizer_bpe.h"
 #include "engine/text/tokenizer_file.h"
+#include "engine/text/tokenizer_pipeline.h"
 #include "engine/text/tokenizer_steps.h"
 #include "engine/text/utf8.h"
 
@@ -40,48 +40,41 @@ bool flag(const Json &object, const char *key)
     return value != nullptr && value->get<bool>();
 }
 
-void checkUnigram(const TokenizerFile &file, const Json &model)
+/// The kind of model, which old files leave out.
+std::string kindOf(const TokenizerFile &file, const Json &model)
 {
-    const Json *unknown = member(model, "unk_id");
-    if (unknown == nullptr)
-        return;
-    if (!unknown->is_number_integer() || *unknown < 0 || *unknown >= file.listEntries)
-        refuse("tokenizer: model.unk_id " + unknown->dump() + " must be an integer from 0 and below "
-               + std::to_string(file.listEntries) + ", the size of model.vocab");
+    std::string type = text(model, "type");
+    if (type.empty())
+        type = file.hasMerges ? "BPE" : file.vocabularyIsList ? "Unigram" : "unnamed";
+    if (type != "BPE" && type != "Unigram")
+        refuse("tokenizer: model type " + utf8::quoted(type) + " is not supported, only BPE and Unigram are");
+    return type;
 }
 
-/// Refuses what is no byte-level (or plain) BPE, naming what it is.
-void checkKind(const TokenizerFile &file)
+const Json &checkModel(const TokenizerFile &file)
 {
     const Json *model = member(file.rest, "model");
     if (model == nullptr)
         refuse("tokenizer: model is missing");
     if (!model->is_object())
         refuse("tokenizer: model must be an object");
-    std::string type = text(*model, "type");
-    if (type.empty())
-        type = file.hasMerges ? "BPE" : "unnamed";
-    if (type == "Unigram")
-        checkUnigram(file, *model);
-    if (type != "BPE")
-        refuse("tokenizer: model type " + utf8::quoted(type) + " is not supported, only byte-level BPE is");
+    const std::string kind = kindOf(file, *model);
     if (!file.hasVocabulary)
         refuse("tokenizer: model.vocab is missing");
-    if (file.vocabularyIsList)
-        refuse("tokenizer: model.vocab must be an object of ids by text, found a list");
+    const bool wantsList = kind == "Unigram";
+    if (file.vocabularyIsList != wantsList)
+        refuse(wantsList ? "tokenizer: model.vocab of a Unigram model must be a list of pairs, found an object"
+                         : "tokenizer: model.vocab must be an object of ids by text, found a list");
+    if (!file.listFault.empty())
+        refuse("tokenizer: model.vocab: " + file.listFault);
     if (file.vocabulary.empty())
         refuse("tokenizer: model.vocab is empty");
-    if (!file.hasMerges)
+    if (!wantsList && !file.hasMerges)
         refuse("tokenizer: model.merges is missing");
-    if (flag(*model, "byte_fallback"))
-        refuse("tokenizer: model type BPE with byte_fallback, a SentencePiece tokenizer, is not supported, only "
-               "byte-level BPE is");
-    for (const char *key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-        if (const std::string affix = text(*model, key); !affix.empty())
-            refuse(std::string("tokenizer: model.") + key + " " + utf8::quoted(affix) + " is not supported");
-    }
+    return *model;
 }
 
+/// Of two equal texts in a list the later one is found; in an object they are refused.
 void addVocabulary(const TokenizerFile &file, TokenTable &tokens)
 {
     tokens.reserve(file.vocabulary.size(), file.spellings.size());
@@ -96,7 +89,7 @@ void addVocabulary(const TokenizerFile &file, TokenTable &tokens)
             refuse("tokenizer: model.vocab: duplicate id " + std::to_string(id) + " of "
                    + utf8::quoted(tokens.spelling(id)) + " and " + utf8::quoted(spelling));
         tokens.set(id, spelling);
-        if (tokens.index(id) >= 0)
+        if (tokens.index(id) >= 0 && !file.vocabularyIsList)
             refuse("tokenizer: model.vocab: duplicate key " + utf8::quoted(spelling));
     }
 }
@@ -122,6 +115,35 @@ std::vector<BpeMerge> resolveMerges(const TokenizerFile &file, const TokenTable 
         merges.push_back(made);
     }
     return merges;
+}
+
+void readBpe(const TokenizerFile &file, const Json &model, TokenizerParts &parts)
+{
+    for (const char *key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+        if (const std::string affix = text(model, key); !affix.empty())
+            refuse(std::string("tokenizer: model.") + key + " " + utf8::quoted(affix) + " is not supported");
+    }
+    parts.merges = resolveMerges(file, parts.tokens);
+    parts.bpe.ignoreMerges = flag(model, "ignore_merges");
+    parts.bpe.fuseUnknown = flag(model, "fuse_unk");
+    parts.bpe.byteFallback = flag(model, "byte_fallback");
+    if (const std::string unknown = text(model, "unk_token"); !unknown.empty())
+        parts.bpe.unknown = parts.tokens.find(unknown);
+}
+
+UnigramOptions readUnigram(const TokenizerFile &file, const Json &model)
+{
+    UnigramOptions options;
+    options.scores = file.scores;
+    options.byteFallback = flag(model, "byte_fallback");
+    const Json *unknown = member(model, "unk_id");
+    if (unknown == nullptr)
+        return options;
+    if (!unknown->is_number_integer() || *unknown < 0 || *unknown >= file.vocabulary.size())
+        refuse("tokenizer: model.unk_id " + unknown->dump() + " must be an integer from 0 and below "
+               + std::to_string(file.vocabulary.size()) + ", the size of model.vocab");
+    options.unknown = unknown->get<int>();
+    return options;
 }
 
 AddedToken readAdded(const Json &entry, std::size_t index, std::int64_t limit)
@@ -185,7 +207,7 @@ std::optional<int> configToken(const Json &config, const char *key, const TokenT
     return id >= 0 ? std::optional(id) : std::nullopt;
 }
 
-void setEnds(BpeTokenizerParts &parts, const Json &config)
+void setEnds(TokenizerParts &parts, const Json &config)
 {
     parts.bos = configToken(config, "bos_token", parts.tokens);
     if (!parts.bos && !parts.prefix.empty())
@@ -202,19 +224,21 @@ std::unique_ptr<Tokenizer> makeTokenizer(std::string_view tokenizerJson, std::st
 {
     const TokenizerFile file = readTokenizerFile(tokenizerJson);
     const Json config = configJson.empty() ? Json() : readTokenizerConfig(configJson);
-    checkKind(file);
-    BpeTokenizerParts parts;
+    const Json &model = checkModel(file);
+    TokenizerParts parts;
     addVocabulary(file, parts.tokens);
-    parts.merges = resolveMerges(file, parts.tokens);
-    const Json &model = file.rest["model"];
-    parts.model.ignoreMerges = flag(model, "ignore_merges");
-    parts.model.fuseUnknown = flag(model, "fuse_unk");
-    if (const std::string unknown = text(model, "unk_token"); !unknown.empty())
-        parts.model.unknown = parts.tokens.find(unknown);
-    parts.added = readAddedTokens(file.rest, parts.tokens, parts.model.outsideModel);
+    if (file.vocabularyIsList)
+        parts.unigram = readUnigram(file, model);
+    else
+        readBpe(file, model, parts);
+    std::vector<int> outsideModel;
+    parts.added = readAddedTokens(file.rest, parts.tokens, outsideModel);
+    parts.bpe.outsideModel = std::move(outsideModel);
     tokenizer_steps::read(file.rest, parts);
+    if (parts.unigram)
+        parts.unigram->byteLevel = parts.bpe.byteLevel;
     setEnds(parts, config);
-    return makeBpeTokenizer(std::move(parts));
+    return makePipelineTokenizer(std::move(parts));
 }
 
 } // namespace engine

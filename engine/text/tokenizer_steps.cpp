@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/text/tokenizer_steps.h"
 
+#include "engine/text/tokenizer_step_fields.h"
 #include "engine/text/utf8.h"
 
 #include <array>
@@ -9,25 +10,6 @@
 
 namespace engine::tokenizer_steps {
 namespace {
-
-[[noreturn]] void refuse(const std::string &text)
-{
-    throw Error(ErrorCode::Refused, "tokenizer: " + text);
-}
-
-const Json *member(const Json &object, const char *key)
-{
-    const auto found = object.find(key);
-    return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
-bool flag(const Json &step, const char *key, bool otherwise)
-{
-    const Json *value = member(step, key);
-    if (value != nullptr && !value->is_boolean())
-        refuse(std::string(key) + " must be true or false, found " + utf8::quoted(value->dump()));
-    return value != nullptr ? value->get<bool>() : otherwise;
-}
 
 std::string typeOf(const Json &step, const std::string &place)
 {
@@ -38,6 +20,11 @@ std::string typeOf(const Json &step, const std::string &place)
         refuse(place + ".type " + (type == nullptr ? "is missing" : "must be a string"));
     return type->get<std::string>();
 }
+
+// Letters here are what Unicode calls alphabetic, unlike in the patterns that files bring along.
+constexpr const char *wordsAndSymbols =
+    R"re([\p{Alphabetic}\p{L}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}]+|[^\p{Alphabetic}\p{L}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}\s]+)re";
+constexpr const char *punctuation = "[\\p{P}$+<=>^`|~]";
 
 /// Calls `read` for a step, or for each member of a Sequence, however deep; the file's own nesting limit bounds it.
 void forEachStep(const Json &step, const std::string &place, const char *listKey,
@@ -53,16 +40,6 @@ void forEachStep(const Json &step, const std::string &place, const char *listKey
         refuse(place + "." + listKey + (list == nullptr ? " is missing" : " must be a list"));
     for (const Json &inner : *list)
         forEachStep(inner, place, listKey, read);
-}
-
-void readNormalizer(const Json &step, const std::string &type, BpeTokenizerParts &parts)
-{
-    if (type == "NFC") {
-        parts.normalization = Normalization::Nfc;
-        return;
-    }
-    refuse("normalizer " + utf8::quoted(type)
-           + (step.contains("precompiled_charsmap") ? " with its precompiled_charsmap" : "") + " is not supported");
 }
 
 SplitBehavior readBehavior(const Json &step)
@@ -82,18 +59,6 @@ SplitBehavior readBehavior(const Json &step)
     refuse("pre_tokenizer.behavior " + utf8::quoted(wanted) + " is unknown");
 }
 
-Regex readPattern(const Json &step)
-{
-    const Json *pattern = member(step, "pattern");
-    if (pattern == nullptr || !pattern->is_object())
-        refuse("pre_tokenizer.pattern must be an object with Regex or String");
-    for (const char *key : {"Regex", "String"}) {
-        if (const Json *text = member(*pattern, key); text != nullptr && text->is_string())
-            return Regex(text->get<std::string>(), key == std::string_view("String"));
-    }
-    refuse("pre_tokenizer.pattern must hold a string as Regex or String");
-}
-
 void checkFixedLength(const Json &step)
 {
     const Json *length = member(step, "length");
@@ -102,25 +67,34 @@ void checkFixedLength(const Json &step)
                + (length == nullptr ? std::string("none") : length->dump()));
 }
 
-void readPreTokenizer(const Json &step, const std::string &type, BpeTokenizerParts &parts)
+void readPreTokenizer(const Json &step, const std::string &type, TokenizerParts &parts)
 {
     if (type == "ByteLevel") {
-        parts.model.byteLevel = true;
+        parts.bpe.byteLevel = true;
         if (flag(step, "add_prefix_space", true))
             parts.preTokenizer.addPrefixSpace();
         if (flag(step, "use_regex", true))
             parts.preTokenizer.addSplit(gpt2Split());
         return;
     }
-    if (parts.model.byteLevel)
+    if (parts.bpe.byteLevel)
         refuse("pre_tokenizer " + utf8::quoted(type) + " behind ByteLevel is not supported");
     if (type == "Split") {
-        parts.preTokenizer.addSplit(readPattern(step), readBehavior(step), flag(step, "invert", false));
+        parts.preTokenizer.addSplit(patternOf(step, "pre_tokenizer"), readBehavior(step), flag(step, "invert", false));
     } else if (type == "Digits") {
         parts.preTokenizer.addSplit(Regex(flag(step, "individual_digits", false) ? "\\p{N}" : "\\p{N}+"));
     } else if (type == "Punctuation") {
-        parts.preTokenizer.addSplit(Regex("[\\p{P}$+<=>^`|~]"),
+        parts.preTokenizer.addSplit(Regex(punctuation),
                                     step.contains("behavior") ? readBehavior(step) : SplitBehavior::Isolated);
+    } else if (type == "Metaspace") {
+        parts.preTokenizer.addMetaspace(metaspaceOf(step, "pre_tokenizer"));
+    } else if (type == "WhitespaceSplit") {
+        parts.preTokenizer.addSplit(Regex("\\s"), SplitBehavior::Removed);
+    } else if (type == "Whitespace") {
+        parts.preTokenizer.addSplit(Regex(wordsAndSymbols), SplitBehavior::Removed, true);
+    } else if (type == "BertPreTokenizer") {
+        parts.preTokenizer.addSplit(Regex("\\s"), SplitBehavior::Removed);
+        parts.preTokenizer.addSplit(Regex(punctuation));
     } else {
         if (type == "FixedLength")
             checkFixedLength(step);
@@ -151,7 +125,7 @@ std::vector<int> templateIds(const Json &step, const std::string &name, const To
     return result;
 }
 
-void readTemplate(const Json &step, BpeTokenizerParts &parts)
+void readTemplate(const Json &step, TokenizerParts &parts)
 {
     const Json *items = member(step, "single");
     if (items == nullptr || !items->is_array())
@@ -190,7 +164,7 @@ int pairId(const Json &step, const char *key, const TokenTable &tokens)
     return (*pair)[1].get<int>();
 }
 
-void readPostProcessor(const Json &step, const std::string &type, BpeTokenizerParts &parts)
+void readPostProcessor(const Json &step, const std::string &type, TokenizerParts &parts)
 {
     if (type == "ByteLevel") // changes offsets only
         return;
@@ -204,29 +178,20 @@ void readPostProcessor(const Json &step, const std::string &type, BpeTokenizerPa
     }
 }
 
-void readDecoder(const Json &, const std::string &type, BpeTokenizerParts &parts)
-{
-    if (type == "ByteLevel")
-        parts.spelling = Spelling::ByteLevel;
-    else if (type != "Fuse")
-        refuse("decoder " + utf8::quoted(type) + " is not supported");
-}
-
 } // namespace
 
-void read(const Json &root, BpeTokenizerParts &parts)
+void read(const Json &root, TokenizerParts &parts)
 {
-    using Reader = void (*)(const Json &, const std::string &, BpeTokenizerParts &);
+    using Reader = void (*)(const Json &, const std::string &, TokenizerParts &);
     const auto each = [&](const char *place, const char *listKey, Reader reader) {
         if (const Json *step = member(root, place))
             forEachStep(*step, place, listKey,
                         [&](const Json &inner, const std::string &type) { reader(inner, type, parts); });
     };
     each("normalizer", "normalizers", readNormalizer);
-    parts.model.byteLevel = false;
+    parts.bpe.byteLevel = false;
     each("pre_tokenizer", "pretokenizers", readPreTokenizer);
     each("post_processor", "processors", readPostProcessor);
-    parts.spelling = Spelling::Plain;
     if (member(root, "decoder") == nullptr)
         refuse("decoder is missing; tokens cannot be joined without one");
     each("decoder", "decoders", readDecoder);

@@ -336,7 +336,7 @@ private slots:
             return refusalOf([&] { (void)engine::makeTokenizer(data); });
         };
         QVERIFY(refused([](auto &data) { data.pre = "no-such-split"; }).contains(QStringLiteral("no-such-split")));
-        QVERIFY(refused([](auto &data) { data.model = "llama"; }).contains(QStringLiteral("SentencePiece")));
+        QVERIFY(refused([](auto &data) { data.model = "t5"; }).contains(QStringLiteral("Unigram")));
         QVERIFY(refused([](auto &data) { data.kinds.pop_back(); }).contains(QStringLiteral("token_type")));
         QVERIFY(refused([](auto &data) { data.scores = {1}; }).contains(QStringLiteral("scores")));
         QVERIFY(refused([](auto &data) { data.bos = 100000; }).contains(QStringLiteral("bos_token_id 100000")));

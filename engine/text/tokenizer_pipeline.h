@@ -2,9 +2,12 @@
 #pragma once
 
 #include "engine/text/bpe.h"
+#include "engine/text/normalizer.h"
 #include "engine/text/pretokenizer.h"
+#include "engine/text/token_decoder.h"
 #include "engine/text/tokenizer.h"
 #include "engine/text/tokenizer_added.h"
+#include "engine/text/unigram.h"
 
 #include <memory>
 #include <optional>
@@ -14,22 +17,17 @@
 
 namespace engine {
 
-/// How a token's spelling becomes bytes.
-enum class Spelling {
-    Plain,     ///< it is the text
-    ByteLevel, ///< by the byte-level table, a spelling outside the table standing for itself
-};
-
-/// Everything a BPE tokenizer consists of, whatever file it came from.
-struct BpeTokenizerParts {
+/// Everything a tokenizer consists of, whatever file it came from.
+struct TokenizerParts {
     TokenTable tokens; ///< model vocabulary and added tokens
     std::vector<BpeMerge> merges;
-    BpeOptions model;
-    Normalization normalization = Normalization::None;
+    BpeOptions bpe;
+    std::optional<UnigramOptions> unigram; ///< given: in place of BPE
+    Normalizer normalizer;
     PreTokenizer preTokenizer;
     std::vector<AddedToken> added;
-    bool addedAreVerbatim = false; ///< added tokens stand for their spelling, not for its byte-level reading
-    Spelling spelling = Spelling::ByteLevel;
+    bool addedAreVerbatim = false; ///< added tokens stand for their spelling, whatever the decoder does
+    TokenDecoder decoder;
     std::vector<int> prefix; ///< ids that addSpecial puts before the text
     std::vector<int> suffix; ///< and behind it
     std::optional<int> bos, eos;
@@ -37,7 +35,7 @@ struct BpeTokenizerParts {
 };
 
 /// \pre every id in `parts` has a spelling in parts.tokens
-[[nodiscard]] std::unique_ptr<Tokenizer> makeBpeTokenizer(BpeTokenizerParts parts);
+[[nodiscard]] std::unique_ptr<Tokenizer> makePipelineTokenizer(TokenizerParts parts);
 
 /// Added control tokens whose text is a well-known end of an answer, such as <|im_end|>.
 [[nodiscard]] std::vector<int> knownEndTokens(const std::vector<AddedToken> &added);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "engine/text/tokenizer_bpe.h"
+#include "engine/text/tokenizer_pipeline.h"
 
 #include "engine/text/utf8.h"
 
@@ -14,13 +14,13 @@ constexpr std::size_t longestText = (1ULL << 31U) - 1;
 /// What a token is beside its spelling.
 enum Trait : std::uint8_t { Added = 1, Control = 2, EndOfGeneration = 4 };
 
-class BpeTokenizer final : public Tokenizer {
+class PipelineTokenizer final : public Tokenizer {
 public:
-    explicit BpeTokenizer(BpeTokenizerParts parts)
+    explicit PipelineTokenizer(TokenizerParts parts)
         : m_parts(std::move(parts))
-        , m_bpe(m_parts.tokens, m_parts.merges, m_parts.model)
-        , m_raw(m_parts.added, false, m_parts.normalization)
-        , m_normalized(m_parts.added, true, m_parts.normalization)
+        , m_model(makeModel())
+        , m_raw(m_parts.added, false, m_parts.normalizer)
+        , m_normalized(m_parts.added, true, m_parts.normalizer)
         , m_traits(static_cast<std::size_t>(m_parts.tokens.size()))
     {
         m_parts.merges = {};
@@ -51,8 +51,10 @@ public:
     [[nodiscard]] std::string decode(const std::vector<int> &ids, bool skipSpecial) const override
     {
         std::string all;
+        const std::unique_ptr<TokenStream> tokens = stream(skipSpecial);
         for (const int id : ids)
-            all += bytes(id, skipSpecial);
+            tokens->append(id, all);
+        tokens->finish(all);
         return utf8::repaired(all);
     }
     [[nodiscard]] std::string piece(int id) const override { return utf8::repaired(spelling(id)); }
@@ -64,10 +66,9 @@ public:
         const std::string_view text = spelling(id);
         if (skipSpecial && has(id, Control))
             return {};
-        if (m_parts.spelling == Spelling::Plain || (m_parts.addedAreVerbatim && has(id, Added)))
-            return std::string(text);
-        return byte_level::unspell(text);
+        return isVerbatim(id) ? std::string(text) : m_parts.decoder.bytes(text);
     }
+    [[nodiscard]] std::unique_ptr<TokenStream> stream(bool skipSpecial) const override;
     [[nodiscard]] std::optional<int> bos() const override { return m_parts.bos; }
     [[nodiscard]] std::optional<int> eos() const override { return m_parts.eos; }
     [[nodiscard]] bool addsBos() const override
@@ -82,6 +83,15 @@ public:
     }
 
 private:
+    class Stream;
+
+    [[nodiscard]] std::unique_ptr<WordModel> makeModel()
+    {
+        if (m_parts.unigram)
+            return std::make_unique<Unigram>(m_parts.tokens, std::move(*m_parts.unigram));
+        return std::make_unique<Bpe>(m_parts.tokens, m_parts.merges, m_parts.bpe);
+    }
+    [[nodiscard]] bool isVerbatim(int id) const { return m_parts.addedAreVerbatim && has(id, Added); }
     void mark(int id, unsigned traits)
     {
         CHECK(m_parts.tokens.has(id));
@@ -110,33 +120,67 @@ private:
                 ids.push_back(raw.id);
                 continue;
             }
-            for (const TextPart &part :
-                 m_normalized.split(normalized(raw.text, m_parts.normalization, storage), parseSpecial)) {
+            const std::string_view all = m_parts.normalizer.apply(raw.text, storage, scratch);
+            for (const TextPart &part : m_normalized.split(all, parseSpecial)) {
+                const bool atStart = raw.text.data() == text.data() && part.text.data() == all.data();
                 if (part.id >= 0)
                     ids.push_back(part.id);
                 else
-                    encodePlain(part.text, scratch, ids);
+                    encodePlain(part.text, atStart, scratch, ids);
             }
         }
     }
-    void encodePlain(std::string_view text, RegexScratch &scratch, std::vector<int> &ids) const
+    void encodePlain(std::string_view text, bool atStart, RegexScratch &scratch, std::vector<int> &ids) const
     {
-        const Words words = m_parts.preTokenizer.split(text, scratch);
-        m_bpe.encode(words.text(), words.begins, words.ends, ids);
+        const Words words = m_parts.preTokenizer.split(text, atStart, scratch);
+        m_model->encode(words.text(), words.begins, words.ends, ids);
     }
 
-    BpeTokenizerParts m_parts;
-    Bpe m_bpe;
+    TokenizerParts m_parts;
+    std::unique_ptr<WordModel> m_model;
     AddedTokens m_raw;
     AddedTokens m_normalized;
     std::vector<std::uint8_t> m_traits;
 };
 
+class PipelineTokenizer::Stream final : public TokenStream {
+public:
+    Stream(const PipelineTokenizer &tokenizer, bool skipSpecial)
+        : m_tokenizer(tokenizer)
+        , m_skipSpecial(skipSpecial)
+        , m_text(tokenizer.m_parts.decoder)
+    {
+    }
+    void append(int id, std::string &out) override
+    {
+        const std::string_view spelling = m_tokenizer.spelling(id);
+        if (!m_tokenizer.m_parts.tokens.has(id) || (m_skipSpecial && m_tokenizer.isControl(id)))
+            return;
+        if (m_tokenizer.isVerbatim(id))
+            m_text.appendVerbatim(spelling, out);
+        else
+            m_text.append(spelling, out);
+    }
+    void finish(std::string &out) override { m_text.finish(out); }
+
+private:
+    const PipelineTokenizer &m_tokenizer;
+    bool m_skipSpecial;
+    TokenDecoder::Stream m_text;
+};
+
+std::unique_ptr<TokenStream> PipelineTokenizer::stream(bool skipSpecial) const
+{
+    if (m_parts.decoder.isPlaceless())
+        return Tokenizer::stream(skipSpecial);
+    return std::make_unique<Stream>(*this, skipSpecial);
+}
+
 } // namespace
 
-std::unique_ptr<Tokenizer> makeBpeTokenizer(BpeTokenizerParts parts)
+std::unique_ptr<Tokenizer> makePipelineTokenizer(TokenizerParts parts)
 {
-    return std::make_unique<BpeTokenizer>(std::move(parts));
+    return std::make_unique<PipelineTokenizer>(std::move(parts));
 }
 
 std::vector<int> knownEndTokens(const std::vector<AddedToken> &added)
