@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 namespace engine {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 constexpr std::size_t longestText = (1ULL << 31U) - 1;
 
 /// What a token is beside its spelling.
-enum Trait : std::uint8_t { Added = 1, Control = 2, EndOfGeneration = 4 };
+enum Trait : std::uint8_t { Added = 1, Control = 2, EndOfGeneration = 4, Renamed = 8 };
 
 class PipelineTokenizer final : public Tokenizer {
 public:
@@ -26,6 +27,7 @@ public:
         m_parts.merges = {};
         for (const AddedToken &token : m_parts.added)
             mark(token.id, token.special ? Added | Control : Added);
+        renameNormalized();
         for (const int id : m_parts.endOfGeneration)
             mark(id, EndOfGeneration);
     }
@@ -107,7 +109,21 @@ private:
             throw Error(ErrorCode::Refused,
                         "token id " + std::to_string(id) + " is outside the vocabulary of "
                             + std::to_string(vocabSize()) + " tokens");
-        return m_parts.tokens.spelling(id);
+        return has(id, Renamed) ? m_renamed.at(id) : m_parts.tokens.spelling(id);
+    }
+    /// A token that is searched in normalized text stands for the text that is found.
+    void renameNormalized()
+    {
+        RegexScratch scratch;
+        std::string storage;
+        for (const AddedToken &token : m_parts.added) {
+            const std::string_view content =
+                token.normalized ? m_parts.normalizer.apply(token.content, storage, scratch) : token.content;
+            if (content == token.content)
+                continue;
+            m_renamed[token.id] = content;
+            mark(token.id, Renamed);
+        }
     }
 
     /// Tokens that are searched in the raw text, then normalization, then those searched in the normalized text.
@@ -141,6 +157,7 @@ private:
     AddedTokens m_raw;
     AddedTokens m_normalized;
     std::vector<std::uint8_t> m_traits;
+    std::map<int, std::string> m_renamed;
 };
 
 class PipelineTokenizer::Stream final : public TokenStream {

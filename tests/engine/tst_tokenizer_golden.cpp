@@ -95,7 +95,7 @@ private slots:
     void cutDown_data()
     {
         QTest::addColumn<QString>("name");
-        for (const char *name : {"qwen3", "mistral_nemo", "gptoss"})
+        for (const char *name : {"qwen3", "mistral_nemo", "gptoss", "internlm2", "yi"})
             QTest::newRow(name) << QString::fromLatin1(name);
     }
     void cutDown()
