@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/support/chat_store_fixtures.h"
 #include "tests/support/shared_data.h"
-#include "ui/chat/chat_store.h"
 #include "ui/chat/chat_store_schema.h"
 
 #include <QProcess>
 #include <QRandomGenerator>
-#include <QSignalSpy>
-#include <QSqlDatabase>
-#include <QSqlError>
-#include <QSqlQuery>
 #include <QTemporaryDir>
 #include <QtTest>
 
@@ -18,114 +14,8 @@
 #include <sys/resource.h>
 
 using namespace ui;
+using namespace chat_store_fixtures;
 using Mode = StoreStatus::Mode;
-
-namespace {
-
-/// A store that is open, with everything it announced.
-struct Opened {
-    explicit Opened(const QString &path)
-        : store(path)
-    {
-        QObject::connect(&store, &ChatStore::chatsLoaded, &store, [this](const auto &loaded) { chats = loaded; });
-        QObject::connect(&store, &ChatStore::saved, &store, [this](const auto &messages) {
-            for (const SavedMessage &m : messages)
-                saved[m.id] = m;
-        });
-        QObject::connect(&store, &ChatStore::statusChanged, &store, [this](const auto &now) { statuses << now; });
-        store.open();
-        if (!QTest::qWaitFor([&] { return !statuses.isEmpty(); }, 10000))
-            qWarning("the store did not open");
-    }
-
-    QVector<MessageRecord> messages(qint64 chat)
-    {
-        QSignalSpy spy(&store, &ChatStore::messagesLoaded);
-        store.loadMessages(chat);
-        return spy.wait(10000) ? spy[0][1].value<QVector<MessageRecord>>() : QVector<MessageRecord>();
-    }
-
-    ChatStore store;
-    QVector<ChatRecord> chats;
-    QHash<qint64, SavedMessage> saved;
-    QVector<StoreStatus> statuses;
-};
-
-MessageRecord message(ChatStore &store, qint64 chat, const QString &text, MessageState state = MessageState::Done)
-{
-    MessageRecord m;
-    m.id = store.newId();
-    m.chatId = chat;
-    m.role = QStringLiteral("assistant");
-    m.text = text;
-    m.state = state;
-    m.reason = QStringLiteral("stop");
-    m.model = QStringLiteral("tiny");
-    m.promptTokens = 12;
-    m.completionTokens = 34;
-    m.cachedTokens = 5;
-    m.ttftMs = 84.5;
-    m.tokensPerSecond = 41.25;
-    m.createdMs = 1700000000000;
-    return m;
-}
-
-ChatRecord chat(ChatStore &store, const QString &title)
-{
-    ChatRecord c;
-    c.id = store.newId();
-    c.title = title;
-    c.systemPrompt = QStringLiteral("be brief");
-    c.model = QStringLiteral("tiny");
-    c.createdMs = c.updatedMs = QDateTime::currentMSecsSinceEpoch();
-    return c;
-}
-
-/// Runs statements on the file itself; returns the first value of the last one.
-QVariant runSql(const QString &path, const QStringList &statements)
-{
-    QVariant value;
-    {
-        QSqlDatabase db = QSqlDatabase::addDatabase(QStringLiteral("QSQLITE"), QStringLiteral("check"));
-        db.setDatabaseName(path);
-        if (!db.open())
-            qWarning("%s", qPrintable(db.lastError().text()));
-        QSqlQuery query(db);
-        for (const QString &sql : statements) {
-            if (!query.exec(sql))
-                qWarning("%s: %s", qPrintable(sql), qPrintable(query.lastError().text()));
-            value = query.next() ? query.value(0) : QVariant();
-        }
-    }
-    QSqlDatabase::removeDatabase(QStringLiteral("check"));
-    return value;
-}
-
-QStringList asideFiles(const QString &dir)
-{
-    QStringList files = QDir(dir).entryList({QStringLiteral("*.damaged-*")}, QDir::Files);
-    files.removeIf([](const QString &name) { return name.endsWith(u"-wal") || name.endsWith(u"-shm"); });
-    return files;
-}
-
-/// Fills a store with `count` messages of one chat and closes it.
-qint64 fill(const QString &path, int count)
-{
-    Opened opened(path);
-    const ChatRecord c = chat(opened.store, QStringLiteral("filled"));
-    opened.store.put(c);
-    qint64 last = 0;
-    for (int i = 0; i < count; ++i) {
-        const MessageRecord m = message(opened.store, c.id, QStringLiteral("message %1 ").arg(i) + QString(600, u'x'));
-        last = m.id;
-        opened.store.put(m);
-    }
-    if (!QTest::qWaitFor([&] { return opened.saved.contains(last); }, 20000))
-        qWarning("not saved");
-    return c.id;
-}
-
-} // namespace
 
 class TestChatStore : public QObject {
     Q_OBJECT
@@ -137,19 +27,12 @@ private slots:
     void growingAnswerIsSavedInTime();
     void interruptedAnswerKeepsItsText();
     void usesWalAndFullSync();
-    void migratesTheFirstVersion();
-    void leavesANewerVersionAlone();
-    void setsAsideWhatIsNoDatabase();
-    void setsAsideAnotherProgramsDatabase();
-    void salvagesAfterDamage();
-    void survivesRandomDamage();
     void secondProgramReadsOnly();
     void secondProgramTakesOver();
     void unwritableFolder();
     void fullDisk();
     void lockedByAnotherConnection();
     void trashAndPurge();
-    void messagesWithoutAChatAreAdopted();
     void searchFindsText();
     void manyChatsOpenQuickly();
     void killedWhileStreaming();
@@ -252,137 +135,6 @@ void TestChatStore::usesWalAndFullSync()
     Opened opened(path());
     QCOMPARE(runSql(path(), {QStringLiteral("PRAGMA journal_mode")}).toString(), QStringLiteral("wal"));
     QCOMPARE(runSql(path(), {QStringLiteral("PRAGMA user_version")}).toInt(), schema::currentVersion());
-}
-
-void TestChatStore::migratesTheFirstVersion()
-{
-    QDir().mkpath(QFileInfo(path()).path());
-    runSql(
-        path(),
-        {"CREATE TABLE chat(id INTEGER PRIMARY KEY, title TEXT NOT NULL, title_edited INTEGER NOT NULL, system_prompt "
-         "TEXT NOT "
-         "NULL, head_id INTEGER NOT NULL, created_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL, deleted_ms INTEGER "
-         "NOT NULL)",
-         "CREATE TABLE message(id INTEGER PRIMARY KEY, chat_id INTEGER NOT NULL, parent_id INTEGER NOT NULL, role TEXT "
-         "NOT NULL, "
-         "text TEXT NOT NULL, state INTEGER NOT NULL, reason TEXT NOT NULL, error TEXT NOT NULL, model TEXT NOT NULL, "
-         "prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL, ttft_ms "
-         "REAL NOT "
-         "NULL, tokens_per_second REAL NOT NULL, created_ms INTEGER NOT NULL)",
-         "CREATE INDEX message_chat ON message(chat_id)",
-         "CREATE TABLE piece(id INTEGER PRIMARY KEY, message_id INTEGER NOT NULL, text TEXT NOT NULL)",
-         "CREATE INDEX piece_message ON piece(message_id)", "INSERT INTO chat VALUES(7,'old',0,'sys',9,1,2,0)",
-         "INSERT INTO message VALUES(8,7,0,'user','q',0,'','','',0,0,0,0,0,1)",
-         "INSERT INTO message VALUES(9,7,8,'assistant','a',0,'stop','','m',1,2,3,4,5,6)",
-         QStringLiteral("PRAGMA application_id = %1").arg(0x4C617468), "PRAGMA user_version = 1"});
-    Opened opened(path());
-    QCOMPARE(opened.statuses.last().mode, Mode::Writable);
-    QCOMPARE(opened.chats.size(), 1);
-    QCOMPARE(opened.chats[0].title, QStringLiteral("old"));
-    QCOMPARE(opened.chats[0].messageCount, 2);
-    QCOMPARE(opened.messages(7).size(), 2);
-    QVERIFY(asideFiles(QFileInfo(path()).path()).isEmpty());
-}
-
-void TestChatStore::leavesANewerVersionAlone()
-{
-    const qint64 id = fill(path(), 2);
-    runSql(path(), {QStringLiteral("PRAGMA user_version = 99")});
-    {
-        Opened opened(path());
-        QCOMPARE(opened.statuses.last().mode, Mode::Unavailable);
-        QVERIFY(opened.statuses.last().reason.contains(QStringLiteral("newer")));
-        QVERIFY(opened.statuses.last().reason.contains(QStringLiteral("99")));
-        opened.store.put(message(opened.store, id, QStringLiteral("must not arrive")));
-        QTest::qWait(200);
-    }
-    QCOMPARE(runSql(path(), {QStringLiteral("SELECT count(*) FROM message")}).toInt(), 2);
-    QCOMPARE(runSql(path(), {QStringLiteral("PRAGMA user_version")}).toInt(), 99);
-}
-
-void TestChatStore::setsAsideWhatIsNoDatabase()
-{
-    QDir().mkpath(QFileInfo(path()).path());
-    QFile file(path());
-    QVERIFY(file.open(QIODevice::WriteOnly));
-    file.write(QByteArray("these are not chats ").repeated(1000));
-    file.close();
-    Opened opened(path());
-    QCOMPARE(opened.statuses.last().mode, Mode::Writable);
-    const QStringList aside = asideFiles(QFileInfo(path()).path());
-    QCOMPARE(aside.size(), 1);
-    QVERIFY(opened.statuses.last().reason.contains(aside[0]));
-    QFile kept(QFileInfo(path()).dir().filePath(aside[0]));
-    QCOMPARE(kept.size(), 20000);
-}
-
-void TestChatStore::setsAsideAnotherProgramsDatabase()
-{
-    QDir().mkpath(QFileInfo(path()).path());
-    runSql(path(), {"CREATE TABLE bookmarks(url TEXT)", "INSERT INTO bookmarks VALUES('x')"});
-    Opened opened(path());
-    QCOMPARE(opened.statuses.last().mode, Mode::Writable);
-    const QStringList aside = asideFiles(QFileInfo(path()).path());
-    QCOMPARE(aside.size(), 1);
-    const QString kept = QFileInfo(path()).dir().filePath(aside[0]);
-    QCOMPARE(runSql(kept, {"SELECT count(*) FROM bookmarks"}).toInt(), 1);
-    QCOMPARE(runSql(kept, {"PRAGMA journal_mode"}).toString(), QStringLiteral("delete"));
-}
-
-void TestChatStore::salvagesAfterDamage()
-{
-    const qint64 id = fill(path(), 400);
-    QFile file(path());
-    QVERIFY(file.open(QIODevice::ReadWrite));
-    const qint64 inside = file.readAll().indexOf("message 200 ");
-    QVERIFY(inside > 0);
-    file.seek(inside / 4096 * 4096);
-    file.write(QByteArray(4096, '\xA5')); // one page in the middle of the messages
-    file.close();
-    Opened opened(path());
-    QCOMPARE(opened.statuses.last().mode, Mode::Writable);
-    QVERIFY2(opened.statuses.last().reason.contains(QStringLiteral("damaged")),
-             qPrintable(opened.statuses.last().reason));
-    QCOMPARE(asideFiles(QFileInfo(path()).path()).size(), 1);
-    const auto left = opened.messages(id).size();
-    qInfo("%lld of 400 messages were taken over", static_cast<long long>(left));
-    QVERIFY(left > 300 && left < 400);
-}
-
-void TestChatStore::survivesRandomDamage()
-{
-    const qint64 id = fill(path(), 60);
-    const QByteArray good = shared_data::read(path());
-    QVERIFY(!good.isEmpty());
-    QRandomGenerator random(7);
-    const int rounds = shared_data::fullTier() ? 2000 : 60;
-    for (int round = 0; round < rounds; ++round) {
-        m_dir = std::make_unique<QTemporaryDir>();
-        QDir().mkpath(QFileInfo(path()).path());
-        QByteArray bad = good;
-        switch (round % 3) {
-        case 0: // single bits
-            for (int n = 0; n < 8; ++n)
-                bad[random.bounded(int(bad.size()))] =
-                    char(bad[random.bounded(int(bad.size()))] ^ (1 << random.bounded(8)));
-            break;
-        case 1:
-            bad.truncate(random.bounded(int(bad.size())));
-            break;
-        default: // a page of zeros
-            bad.replace(random.bounded(int(bad.size() / 4096)) * 4096, 4096, QByteArray(4096, '\0'));
-        }
-        QFile file(path());
-        QVERIFY(file.open(QIODevice::WriteOnly));
-        file.write(bad);
-        file.close();
-        Opened opened(path());
-        QCOMPARE(opened.statuses.first().mode, Mode::Writable);
-        opened.messages(id);
-        const MessageRecord m = message(opened.store, id, QStringLiteral("after"));
-        opened.store.put(m);
-        QTRY_VERIFY2(opened.saved.contains(m.id), qPrintable(QStringLiteral("round %1").arg(round)));
-    }
 }
 
 void TestChatStore::secondProgramReadsOnly()
@@ -506,20 +258,6 @@ void TestChatStore::trashAndPurge()
     QCOMPARE(opened.chats.size(), 1);
     QCOMPARE(opened.chats[0], kept);
     QCOMPARE(runSql(path(), {"SELECT count(*) FROM message"}).toInt(), 1);
-}
-
-void TestChatStore::messagesWithoutAChatAreAdopted()
-{
-    {
-        Opened opened(path());
-        opened.store.put(message(opened.store, 42, QStringLiteral("left alone")));
-    }
-    Opened opened(path());
-    QCOMPARE(opened.chats.size(), 1);
-    QCOMPARE(opened.chats[0].id, 42);
-    const auto messages = opened.messages(42);
-    QCOMPARE(messages.size(), 1);
-    QCOMPARE(opened.chats[0].headId, messages[0].id);
 }
 
 void TestChatStore::searchFindsText()

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "tests/support/event_timer.h"
-#include "tests/support/hostile_cases.h"
-#include "tests/support/shared_data.h"
+#include "tests/support/chat_fixtures.h"
 #include "ui/chat/chat_view.h"
 #include "ui/theme.h"
 
 #include <QAccessible>
+#include <QApplication>
 #include <QClipboard>
 #include <QPushButton>
 #include <QScreen>
@@ -14,129 +13,10 @@
 #include <QWheelEvent>
 #include <QtTest>
 
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <sys/socket.h>
-
-#include <atomic>
-#include <cstdarg>
-
 using namespace ui;
+using namespace chat_fixtures;
 
 namespace {
-
-std::atomic<int> forbiddenCalls{0};
-std::atomic<bool> watching{false};
-
-/// Fonts and the system's own files may be opened while text is drawn; nothing else.
-void noteOpen(const char *path)
-{
-    if (!watching)
-        return;
-    const QByteArray name(path);
-    for (const char *good :
-         {"/usr/share/", "/usr/lib", "/lib", "/etc/", "/proc/", "/sys/", "/dev/", "/var/cache/fontconfig"})
-        if (name.startsWith(good))
-            return;
-    if (name.contains("fontconfig"))
-        return;
-    ++forbiddenCalls;
-    fprintf(stderr, "opened: %s\n", path);
-}
-
-template<typename F> F next(const char *name)
-{
-    return reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
-}
-
-} // namespace
-
-// The program's own definitions come before the C library's for every library that Qt pulls in.
-extern "C" int open(const char *path, int flags, ...)
-{
-    va_list list;
-    va_start(list, flags);
-    const int mode = va_arg(list, int);
-    va_end(list);
-    noteOpen(path);
-    return next<int (*)(const char *, int, int)>("open")(path, flags, mode);
-}
-
-extern "C" int open64(const char *path, int flags, ...)
-{
-    va_list list;
-    va_start(list, flags);
-    const int mode = va_arg(list, int);
-    va_end(list);
-    noteOpen(path);
-    return next<int (*)(const char *, int, int)>("open64")(path, flags, mode);
-}
-
-extern "C" int connect(int socket, const sockaddr *address, socklen_t size)
-{
-    if (watching)
-        ++forbiddenCalls;
-    return next<int (*)(int, const sockaddr *, socklen_t)>("connect")(socket, address, size);
-}
-
-namespace {
-
-const QString &sample()
-{
-    static const QString text = QStringLiteral(
-        "A KV cache grows by **one entry** per token. Reserving the longest answer for *every* request wastes "
-        "memory.\n\n"
-        "Paged attention cuts it into `blocks` of 16 tokens, see [the paper](https://arxiv.org/abs/2309.06180).\n\n"
-        "```cpp\nint block = table[token / blockSize]; // which\nconst half *key = pool + (block * blockSize) * "
-        "headDim;\n```\n\n"
-        "1. first\n2. second with `code`\n   - nested\n   - more\n3. third\n\n"
-        "| size | waste | note |\n|---:|---:|---|\n| 16 | 1.8 % | the usual one |\n| 64 | 6 % | fewer tables |\n\n"
-        "> A quote\n> of two lines\n\nThe end.\n");
-    return text;
-}
-
-ViewMessage user(qint64 id, const QString &text)
-{
-    ViewMessage m;
-    m.id = id;
-    m.role = ViewMessage::Role::User;
-    m.sender = QStringLiteral("You");
-    m.source = text;
-    m.footer.actions = {{QStringLiteral("edit"), QStringLiteral("Edit"), {}},
-                        {QStringLiteral("copy"), QStringLiteral("Copy"), {}}};
-    return m;
-}
-
-ViewMessage assistant(qint64 id, const QString &text, bool done = true)
-{
-    ViewMessage m;
-    m.id = id;
-    m.role = ViewMessage::Role::Assistant;
-    m.sender = QStringLiteral("SmolLM2");
-    m.source = text;
-    m.done = done;
-    m.footer.text = QStringLiteral("TTFT 84 ms   41.2 tok/s   128 tokens   prompt 212 (192 cached)");
-    m.footer.actions = {{QStringLiteral("copy"), QStringLiteral("Copy"), {}},
-                        {QStringLiteral("regenerate"), QStringLiteral("Regenerate"), {}}};
-    if (!done)
-        m.footer = {QStringLiteral("Writing"),
-                    {{QStringLiteral("stop"), QStringLiteral("Stop"), QStringLiteral("Esc")}}};
-    return m;
-}
-
-/// About 200,000 tokens: 400 messages, 875 KB.
-void addHistory(ChatView &view, qint64 firstId = 1)
-{
-    QString answer;
-    while (answer.size() < 4200)
-        answer += sample();
-    std::vector<ViewMessage> messages;
-    for (int i = 0; i < 200; ++i) {
-        messages.push_back(user(firstId + 2 * i, QStringLiteral("Question %1, in a line.").arg(i)));
-        messages.push_back(assistant(firstId + 2 * i + 1, answer.left(4200 + i)));
-    }
-    view.addMessages(messages);
-}
 
 /// Where text of the first piece that contains `text` lies, in the viewport.
 QPoint pointAt(ChatView &view, const QString &text, int offset = 0)
@@ -159,14 +39,6 @@ QPoint pointAt(ChatView &view, const QString &text, int offset = 0)
         }
     }
     return {-1, -1};
-}
-
-/// Lets the event loop run as in the program; QTest::qWait would sleep between events.
-void runLoop(int ms)
-{
-    QEventLoop loop;
-    QTimer::singleShot(ms, Qt::PreciseTimer, &loop, &QEventLoop::quit);
-    loop.exec();
 }
 
 void savePicture(QWidget &widget, const char *name)
@@ -205,10 +77,6 @@ private slots:
     void removeFromTheMiddle();
     void accessibleListOfMessages();
     void themeSwitchWhileStreaming();
-    void historyOf200kTokens();
-    void hostileText_data();
-    void hostileText();
-    void eightChatsStream();
     void pictures();
 
 private:
@@ -628,124 +496,6 @@ void TestChatView::themeSwitchWhileStreaming()
     QCOMPARE(m_view->grab().toImage(), fresh.grab().toImage());
 }
 
-void TestChatView::historyOf200kTokens()
-{
-    QElapsedTimer timer;
-    timer.start();
-    addHistory(*m_view);
-    const double added = timer.nsecsElapsed() / 1e6;
-    timer.start();
-    m_view->grab();
-    const double painted = timer.nsecsElapsed() / 1e6;
-    QVector<double> steps;
-    QScrollBar *bar = m_view->verticalScrollBar();
-    for (int i = 0; i < 400; ++i) {
-        timer.start();
-        bar->setValue(i % 10 == 9 ? (i * 7919) % bar->maximum() : bar->value() - 66);
-        QCoreApplication::processEvents();
-        steps << timer.nsecsElapsed() / 1e6;
-    }
-    std::sort(steps.begin(), steps.end());
-    int laid = 0;
-    for (int i = 0; i < m_view->document().blockCount(); ++i)
-        laid += m_view->document().block(i).pieces.empty() ? 0 : 1;
-    qInfo("%d blocks; added %.1f ms, first paint %.1f ms; scroll step median %.2f, P99 %.2f, worst %.2f ms; %d blocks "
-          "laid out",
-          m_view->document().blockCount(), added, painted, steps[200], steps[396], steps[399], laid);
-    QVERIFY(laid < 1500);
-    QVERIFY2(steps[396] < 50, "a scroll step took 50 ms or more");
-}
-
-void TestChatView::hostileText_data()
-{
-    QTest::addColumn<QString>("source");
-    QTest::newRow("1 MB without a line end") << QStringLiteral("lorem ipsum dolor ").repeated(58000);
-    QTest::newRow("1 MB without a space") << QString(1000000, u'x');
-    QTest::newRow("1 MB line of code") << QStringLiteral("```\n") + QStringLiteral("int a;").repeated(170000);
-    QTest::newRow("20,000 combining marks")
-        << QString(u'e') + QString(20000, QChar(0x301)) + QStringLiteral(" `x\u202Ey`");
-    QTest::newRow("control bytes") << QStringLiteral("a\x1b[31m b\a\b\x01\x02 c").repeated(2000);
-    QTest::newRow("right to left") << QStringLiteral("\u05d0\u05d1\u05d2 abc \u202E def \u202C ").repeated(4000);
-    const hostile::Cases cases;
-    for (const hostile::Case &input : cases.group(QStringLiteral("markdown")))
-        QTest::newRow(qPrintable(input.name)) << QString::fromUtf8(shared_data::read(input.path));
-}
-
-/// Streams the text and looks at the longest time the UI thread was kept, and at what was opened meanwhile.
-void TestChatView::hostileText()
-{
-    QFETCH(QString, source);
-    auto *app = static_cast<TimedApplication *>(qApp);
-    m_view->addMessage(assistant(1, {}, false));
-    m_view->grab(); // fonts are loaded
-    watching = true;
-    forbiddenCalls = 0;
-    app->startRecording();
-    const qsizetype step = std::max<qsizetype>(4, source.size() / 60);
-    for (qsizetype i = 0; i < source.size(); i += step) {
-        m_view->append(1, source.mid(i, step));
-        runLoop(ChatView::frameMs / 2);
-    }
-    m_view->finish(1, {});
-    m_view->selectAll();
-    QCoreApplication::processEvents();
-    app->stopRecording();
-    watching = false;
-    qInfo("%lld handlers, P99 %.1f ms, longest %.1f ms", static_cast<long long>(app->handlers()),
-          app->percentileMs(0.99), app->longestMs());
-    QCOMPARE(forbiddenCalls.load(), 0);
-    QVERIFY2(app->longestMs() <= 50, "the UI thread was kept for over 50 ms");
-    m_view->clear();
-    m_view->addMessage(assistant(2, sample())); // a control works afterwards
-    m_view->grab();
-    QVERIFY(m_view->document().blockCount() > 8);
-}
-
-/// Eight chats stream at 50 tokens/s each into views in one window, one into 1 MB of text and one under 200k tokens.
-void TestChatView::eightChatsStream()
-{
-    auto *app = static_cast<TimedApplication *>(qApp);
-    QWidget window;
-    window.resize(1600, 1000);
-    QVector<ChatView *> views;
-    for (int i = 0; i < 8; ++i) {
-        auto *view = new ChatView(*m_theme, &window);
-        view->setGeometry(i % 4 * 400, i / 4 * 500, 400, 500);
-        views << view;
-    }
-    window.show();
-    QVERIFY(QTest::qWaitForWindowExposed(&window));
-    addHistory(*views[0]);
-    views[1]->addMessage(user(1, QStringLiteral("a long one")));
-    views[1]->addMessage(assistant(9000, sample().repeated(1000), false));
-    for (int i = 0; i < 8; ++i)
-        if (i != 1)
-            views[i]->addMessage(assistant(9000, {}, false));
-    QTest::qWait(300);
-    const int seconds = shared_data::fullTier() ? 30 : 6;
-    QVector<int> at(8, 0);
-    QTimer tokens;
-    int next = 0;
-    connect(&tokens, &QTimer::timeout, &tokens, [&] { // 400 tokens a second over eight chats
-        for (int n = 0; n < 2; ++n, next = (next + 1) % 8) {
-            const QString piece = sample().mid(at[next] % sample().size(), 4);
-            at[next] += 4;
-            views[next]->append(9000, piece);
-        }
-    });
-    app->startRecording();
-    tokens.setTimerType(Qt::PreciseTimer);
-    tokens.start(5);
-    runLoop(seconds * 1000);
-    tokens.stop();
-    app->stopRecording();
-    qInfo("8 chats, all visible, %d s: %lld handlers, P50 %.1f ms, P99 %.1f ms, longest %.1f ms", seconds,
-          static_cast<long long>(app->handlers()), app->percentileMs(0.5), app->percentileMs(0.99), app->longestMs());
-    QVERIFY(at[0] > seconds * 100);
-    QVERIFY2(app->percentileMs(0.99) <= 16, "P99 of the UI thread's blocks is over 16 ms");
-    QVERIFY2(app->longestMs() <= 50, "the UI thread was kept for over 50 ms");
-}
-
 void TestChatView::pictures()
 {
     m_view->resize(774, 1400);
@@ -765,11 +515,5 @@ void TestChatView::pictures()
     QVERIFY(m_view->document().blockCount() > 15);
 }
 
-int main(int argc, char **argv)
-{
-    TimedApplication app(argc, argv);
-    TestChatView test;
-    return QTest::qExec(&test, argc, argv);
-}
-
+QTEST_MAIN(TestChatView)
 #include "tst_chat_view.moc"
