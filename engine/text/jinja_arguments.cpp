@@ -65,6 +65,12 @@ const std::string &Bound::text(std::size_t index) const
     return m_values[index].text();
 }
 
+void requireNoArguments(const char *function, const Arguments &arguments)
+{
+    if (!arguments.positional.empty() || !arguments.named.empty())
+        fail(std::string(function) + " takes no arguments");
+}
+
 std::size_t sizeArgument(Heap &heap, const Value &value, const char *what)
 {
     requireDefined(value);

@@ -37,6 +37,9 @@ private:
     std::array<bool, kMaxParameters> m_given{};
 };
 
+/// \throws Fault when there are any
+void requireNoArguments(const char *function, const Arguments &arguments);
+
 /// A width or count: negative is 0, and what no budget could hold fails as too much memory.
 [[nodiscard]] std::size_t sizeArgument(Heap &heap, const Value &value, const char *what);
 

@@ -140,8 +140,9 @@ void checkMemberName(std::string_view name)
         fail("chat templates cannot store underscore-prefixed attributes on a namespace, but got " + reprText(name));
 }
 
-Value callJoiner(Interpreter &owner, JoinerObject &joiner)
+Value callJoiner(Interpreter &owner, JoinerObject &joiner, const Arguments &arguments)
 {
+    requireNoArguments("a joiner", arguments);
     return std::exchange(joiner.used, true) ? joiner.separator : owner.heap().string("");
 }
 

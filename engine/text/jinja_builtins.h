@@ -37,7 +37,7 @@ struct Filter {
 [[nodiscard]] std::span<const Filter> selectionFilters();
 [[nodiscard]] std::span<const Filter> numberFilters();
 
-[[nodiscard]] Value callJoiner(Interpreter &owner, JoinerObject &joiner);
+[[nodiscard]] Value callJoiner(Interpreter &owner, JoinerObject &joiner, const Arguments &arguments);
 /// \throws Fault for a namespace member that templates may not have
 void checkMemberName(std::string_view name);
 

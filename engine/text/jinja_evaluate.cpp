@@ -288,7 +288,7 @@ Value Interpreter::call(const Value &callee, Arguments &arguments)
         return method.function(*this, method.self, arguments);
     }
     case Kind::Joiner:
-        return callJoiner(*this, callee.as<JoinerObject>());
+        return callJoiner(*this, callee.as<JoinerObject>(), arguments);
     default:
         fail(std::string("'") + typeName(callee) + "' object is not callable");
     }

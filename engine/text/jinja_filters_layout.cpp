@@ -176,7 +176,12 @@ private:
     void breakChunk(std::vector<std::string_view> &chunks, std::vector<std::string_view> &line, std::int64_t used)
     {
         if (m_breakLong) {
-            const std::size_t bytes = byteOffset(chunks.back(), m_width - used);
+            std::size_t bytes = byteOffset(chunks.back(), m_width - used);
+            const std::size_t hyphen = chunks.back().substr(0, bytes).rfind('-');
+            const bool breaks =
+                m_breakHyphens && hyphen != std::string_view::npos && chunks.back().find_first_not_of('-') < hyphen;
+            if (breaks)
+                bytes = hyphen + 1;
             line.push_back(chunks.back().substr(0, bytes));
             chunks.back().remove_prefix(bytes);
         } else if (line.empty()) {
@@ -298,7 +303,7 @@ private:
 
 Value prettyPrint(Interpreter &owner, const Value &input, Arguments &arguments)
 {
-    static_cast<void>(Bound("pprint", arguments, {}));
+    requireNoArguments("pprint", arguments);
     Text out(owner.budget());
     PrettyPrinter(owner).append(out, input, 0, 0);
     return owner.heap().string(out.release());

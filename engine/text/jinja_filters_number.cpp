@@ -134,7 +134,7 @@ Value toFloat(Interpreter &, const Value &input, Arguments &arguments)
 
 Value absolute(Interpreter &owner, const Value &input, Arguments &arguments)
 {
-    static_cast<void>(Bound("abs", arguments, {}));
+    requireNoArguments("abs", arguments);
     requireDefined(input);
     if (!input.isNumber())
         fail(std::string("bad operand type for abs(): '") + typeName(input) + "'");

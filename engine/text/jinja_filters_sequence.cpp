@@ -187,13 +187,13 @@ Value groupBy(Interpreter &owner, const Value &input, Arguments &arguments)
 
 Value list(Interpreter &owner, const Value &input, Arguments &arguments)
 {
-    static_cast<void>(Bound("list", arguments, {}));
+    requireNoArguments("list", arguments);
     return owner.heap().list(Items(owner.heap(), input).all());
 }
 
 Value length(Interpreter &owner, const Value &input, Arguments &arguments)
 {
-    static_cast<void>(Bound("length", arguments, {}));
+    requireNoArguments("length", arguments);
     const auto out = lengthOf(owner.heap(), input);
     if (!out)
         fail(std::string("object of type '") + typeName(input) + "' has no len()");
@@ -202,7 +202,7 @@ Value length(Interpreter &owner, const Value &input, Arguments &arguments)
 
 Value first(Interpreter &owner, const Value &input, Arguments &arguments)
 {
-    static_cast<void>(Bound("first", arguments, {}));
+    requireNoArguments("first", arguments);
     if (input.is(Kind::Generator)) {
         std::vector<Value> &rest = input.as<GeneratorObject>().rest();
         if (rest.empty())
@@ -218,7 +218,7 @@ Value first(Interpreter &owner, const Value &input, Arguments &arguments)
 
 Value last(Interpreter &owner, const Value &input, Arguments &arguments)
 {
-    static_cast<void>(Bound("last", arguments, {}));
+    requireNoArguments("last", arguments);
     if (input.is(Kind::Generator))
         fail(std::string("'") + typeName(input) + "' object is not reversible");
     if (input.isString())
@@ -230,7 +230,7 @@ Value last(Interpreter &owner, const Value &input, Arguments &arguments)
 
 Value random(Interpreter &owner, const Value &input, Arguments &arguments)
 {
-    static_cast<void>(Bound("random", arguments, {}));
+    requireNoArguments("random", arguments);
     static_cast<void>(owner);
     static_cast<void>(input);
     fail("the filter random is refused: the same conversation must always give the same prompt");
@@ -238,7 +238,7 @@ Value random(Interpreter &owner, const Value &input, Arguments &arguments)
 
 Value reverse(Interpreter &owner, const Value &input, Arguments &arguments)
 {
-    static_cast<void>(Bound("reverse", arguments, {}));
+    requireNoArguments("reverse", arguments);
     if (input.isString())
         return slice(owner.heap(), input, Value::none(), Value::none(), Value::integer(-1));
     if (!isIterable(input))
@@ -269,7 +269,7 @@ Value join(Interpreter &owner, const Value &input, Arguments &arguments)
 
 Value items(Interpreter &owner, const Value &input, Arguments &arguments)
 {
-    static_cast<void>(Bound("items", arguments, {}));
+    requireNoArguments("items", arguments);
     if (!input.isUndefined() && !input.is(Kind::Dict))
         fail("can only get item pairs from a mapping");
     return owner.heap().generator("generator", [&owner, input] {

@@ -16,14 +16,14 @@ namespace {
 template<std::string (*map)(std::string_view)>
 Value mapFilter(Interpreter &owner, const Value &input, Arguments &arguments)
 {
-    static_cast<void>(Bound("the filter", arguments, {}));
+    requireNoArguments("the filter", arguments);
     return mapped(owner, asText(owner, input), map);
 }
 
 /// Words begin after white space, -, (, {, [ and <; unlike str.title() the filter leaves digits and quotes inside.
 Value title(Interpreter &owner, const Value &input, Arguments &arguments)
 {
-    static_cast<void>(Bound("title", arguments, {}));
+    requireNoArguments("title", arguments);
     const Value text = asText(owner, input);
     return mapped(owner, text, [](std::string_view source) {
         std::string out;
@@ -67,25 +67,25 @@ Value replace(Interpreter &owner, const Value &input, Arguments &arguments)
 
 Value string(Interpreter &owner, const Value &input, Arguments &arguments)
 {
-    static_cast<void>(Bound("string", arguments, {}));
+    requireNoArguments("string", arguments);
     return asText(owner, input);
 }
 
 Value escape(Interpreter &owner, const Value &input, Arguments &arguments)
 {
-    static_cast<void>(Bound("escape", arguments, {}));
+    requireNoArguments("escape", arguments);
     return escapeHtml(owner.heap(), input);
 }
 
 Value forceEscape(Interpreter &owner, const Value &input, Arguments &arguments)
 {
-    static_cast<void>(Bound("forceescape", arguments, {}));
+    requireNoArguments("forceescape", arguments);
     return escapeHtml(owner.heap(), owner.heap().string(textOf(owner.heap(), input)));
 }
 
 Value safe(Interpreter &owner, const Value &input, Arguments &arguments)
 {
-    static_cast<void>(Bound("safe", arguments, {}));
+    requireNoArguments("safe", arguments);
     return owner.heap().string(textOf(owner.heap(), input), true);
 }
 
@@ -104,7 +104,7 @@ Value format(Interpreter &owner, const Value &input, Arguments &arguments)
 
 Value wordCount(Interpreter &owner, const Value &input, Arguments &arguments)
 {
-    static_cast<void>(Bound("wordcount", arguments, {}));
+    requireNoArguments("wordcount", arguments);
     const Value text = asText(owner, input);
     owner.budget().steps(text.text().size());
     std::int64_t out = 0;
@@ -120,7 +120,7 @@ Value wordCount(Interpreter &owner, const Value &input, Arguments &arguments)
 /// Takes out comments and tags, reads entities, and leaves single spaces.
 Value stripTags(Interpreter &owner, const Value &input, Arguments &arguments)
 {
-    static_cast<void>(Bound("striptags", arguments, {}));
+    requireNoArguments("striptags", arguments);
     const std::string text = textOf(owner.heap(), input);
     owner.budget().steps(text.size());
     std::string plain;
@@ -180,7 +180,7 @@ void appendQuotedUrl(Text &out, std::string_view text, bool inQuery)
 
 Value urlEncode(Interpreter &owner, const Value &input, Arguments &arguments)
 {
-    static_cast<void>(Bound("urlencode", arguments, {}));
+    requireNoArguments("urlencode", arguments);
     Text out(owner.budget());
     if (input.isString() || !isIterable(input)) {
         appendQuotedUrl(out, textOf(owner.heap(), input), false);

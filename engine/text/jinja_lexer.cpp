@@ -218,6 +218,9 @@ void Lexer::skipComment()
     std::size_t begin = m_at + 2;
     if (begin < m_source.size() && (m_source[begin] == '-' || m_source[begin] == '+'))
         ++begin;
+    // Jinja's own quirk: an opening at the very end of the template opens nothing.
+    if (begin == m_source.size())
+        return advance(begin);
     const std::size_t end = m_source.find("#}", begin);
     if (end == kNone)
         fail("the comment that begins here has no end");
@@ -260,6 +263,10 @@ bool Lexer::closeRaw(std::size_t tag, std::size_t &end) const
 
 bool Lexer::lexRaw(Token &token)
 {
+    if (m_at == m_source.size()) {
+        m_raw = false;
+        return false;
+    }
     std::size_t end = 0;
     std::size_t tag = m_source.find("{%", m_at);
     while (tag != kNone && !closeRaw(tag, end)) {

@@ -13,8 +13,9 @@ namespace engine::jinja {
 namespace {
 
 /// Whether all characters pass; false for an empty text.
-template<bool (*passes)(char32_t)> Value every(Interpreter &owner, const Value &self, Arguments &)
+template<bool (*passes)(char32_t)> Value every(Interpreter &owner, const Value &self, Arguments &arguments)
 {
+    requireNoArguments("the method", arguments);
     owner.budget().steps(self.text().size() / 2);
     const std::string_view text = self.text();
     for (std::size_t at = 0; at < text.size();) {
@@ -29,8 +30,9 @@ bool isAlnum(char32_t c)
     return isAlpha(c) || isNumeric(c);
 }
 
-Value isAscii(Interpreter &owner, const Value &self, Arguments &)
+Value isAscii(Interpreter &owner, const Value &self, Arguments &arguments)
 {
+    requireNoArguments("the method", arguments);
     owner.budget().steps(self.text().size() / 4);
     const auto &text = self.text();
     return Value::boolean(
@@ -42,15 +44,17 @@ Value isPrintableText(Interpreter &owner, const Value &self, Arguments &argument
     return self.text().empty() ? Value::boolean(true) : every<isPrintable>(owner, self, arguments);
 }
 
-Value isIdentifierText(Interpreter &owner, const Value &self, Arguments &)
+Value isIdentifierText(Interpreter &owner, const Value &self, Arguments &arguments)
 {
+    requireNoArguments("the method", arguments);
     owner.budget().steps(self.text().size());
     return Value::boolean(isIdentifier(self.text()));
 }
 
 /// At least one cased character, and none of the other case.
-template<bool wantUpper> Value isCase(Interpreter &owner, const Value &self, Arguments &)
+template<bool wantUpper> Value isCase(Interpreter &owner, const Value &self, Arguments &arguments)
 {
+    requireNoArguments("the method", arguments);
     owner.budget().steps(self.text().size() / 2);
     const std::string_view text = self.text();
     bool found = false;
@@ -63,8 +67,9 @@ template<bool wantUpper> Value isCase(Interpreter &owner, const Value &self, Arg
     return Value::boolean(found);
 }
 
-Value isTitled(Interpreter &owner, const Value &self, Arguments &)
+Value isTitled(Interpreter &owner, const Value &self, Arguments &arguments)
 {
+    requireNoArguments("the method", arguments);
     owner.budget().steps(self.text().size() / 2);
     const std::string_view text = self.text();
     bool found = false;
@@ -90,12 +95,13 @@ Value dictGet(Interpreter &, const Value &self, Arguments &arguments)
 
 template<DictViewObject::Part part> Value dictView(Interpreter &owner, const Value &self, Arguments &arguments)
 {
-    static_cast<void>(Bound("a view of dict", arguments, {}));
+    requireNoArguments("a view of dict", arguments);
     return Value(owner.heap().make<DictViewObject>(0, self, part).get());
 }
 
-Value copy(Interpreter &, const Value &self, Arguments &)
+Value copy(Interpreter &, const Value &self, Arguments &arguments)
 {
+    requireNoArguments("the method", arguments);
     // Nothing can change a list or a dictionary, so a copy is the thing itself.
     return self;
 }
@@ -126,21 +132,24 @@ Value sequenceIndex(Interpreter &owner, const Value &self, Arguments &arguments)
     fail(reprOf(owner.heap(), bound[0]) + " is not in " + typeName(self));
 }
 
-Value bitLength(Interpreter &, const Value &self, Arguments &)
+Value bitLength(Interpreter &, const Value &self, Arguments &arguments)
 {
+    requireNoArguments("the method", arguments);
     const BigInt number = toBigInt(self);
     const std::string bits = number.toString(2);
     return Value::integer(number.isZero() ? 0 : static_cast<std::int64_t>(bits.size()) - (number.negative() ? 1 : 0));
 }
 
-Value isWhole(Interpreter &, const Value &self, Arguments &)
+Value isWhole(Interpreter &, const Value &self, Arguments &arguments)
 {
+    requireNoArguments("the method", arguments);
     const double value = self.asDouble();
     return Value::boolean(std::isfinite(value) && value == std::trunc(value));
 }
 
-Value itself(Interpreter &, const Value &self, Arguments &)
+Value itself(Interpreter &, const Value &self, Arguments &arguments)
 {
+    requireNoArguments("the method", arguments);
     return self.is(Kind::Bool) ? Value::integer(self.asInt()) : self;
 }
 
@@ -154,16 +163,18 @@ Value decode(Interpreter &owner, const Value &self, Arguments &arguments)
     return owner.heap().string(out.release());
 }
 
-Value cyclerNext(Interpreter &, const Value &self, Arguments &)
+Value cyclerNext(Interpreter &, const Value &self, Arguments &arguments)
 {
+    requireNoArguments("the method", arguments);
     CyclerObject &cycler = self.as<CyclerObject>();
     Value out = cycler.items[cycler.position];
     cycler.position = (cycler.position + 1) % cycler.items.size();
     return out;
 }
 
-Value cyclerReset(Interpreter &, const Value &self, Arguments &)
+Value cyclerReset(Interpreter &, const Value &self, Arguments &arguments)
 {
+    requireNoArguments("the method", arguments);
     self.as<CyclerObject>().position = 0;
     return Value::none();
 }

@@ -18,7 +18,7 @@ constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 template<std::string (*map)(std::string_view)>
 Value mapText(Interpreter &owner, const Value &self, Arguments &arguments)
 {
-    static_cast<void>(Bound("a method of str", arguments, {}));
+    requireNoArguments("a method of str", arguments);
     return mapped(owner, self, map);
 }
 

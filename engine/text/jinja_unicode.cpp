@@ -13,6 +13,7 @@
 namespace engine::jinja {
 namespace {
 
+constexpr std::size_t kFirstWindow = 1024;
 constexpr char32_t kCapitalSigma = 0x3A3;
 constexpr char32_t kFinalSigma = 0x3C2;
 constexpr char32_t kSmallSigma = 0x3C3;
@@ -177,10 +178,20 @@ std::size_t findText(std::string_view text, std::string_view needle, std::size_t
         return std::string_view::npos;
     if (needle.empty())
         return from;
-    // memmem searches in linear time; std::string_view::find does not.
-    const void *found = memmem(text.data() + from, text.size() - from, needle.data(), needle.size());
-    return found == nullptr ? std::string_view::npos
-                            : static_cast<std::size_t>(static_cast<const char *>(found) - text.data());
+    if (needle.size() == 1)
+        return text.find(needle[0], from);
+    // memmem searches in linear time; std::string_view::find does not. It gets one window after another, since a
+    // sanitizer reads all that memmem is given, however near the match.
+    for (std::size_t window = needle.size() + kFirstWindow; from < text.size(); window *= 2) {
+        const std::string_view part = text.substr(from, window);
+        const void *found = memmem(part.data(), part.size(), needle.data(), needle.size());
+        if (found != nullptr)
+            return static_cast<std::size_t>(static_cast<const char *>(found) - text.data());
+        if (part.size() < window)
+            break;
+        from += window - needle.size() + 1;
+    }
+    return std::string_view::npos;
 }
 
 bool isSpace(char32_t c)
