@@ -135,7 +135,9 @@ void runBench(RequestRunner &runner, Engine &engine, const ModelInfo &info, cons
                 if (tokens <= 0 || batch <= 0)
                     continue;
                 BenchRow row;
-                row.test = "tg" + std::to_string(tokens) + (batch > 1 ? "@" + std::to_string(batch) : "");
+                row.test = "tg" + std::to_string(tokens);
+                if (batch > 1)
+                    row.test.append("@").append(std::to_string(batch));
                 row.batch = batch;
                 row.depth = depth;
                 row.tokensPerSecond = repeat(
