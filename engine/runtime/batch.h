@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "engine/models/model.h"
 #include "engine/api/request.h"
+#include "engine/models/model.h"
 
 #include <vector>
 
@@ -11,8 +11,8 @@ namespace engine {
 /// One sequence's part of a step.
 struct BatchRow {
     RequestId request = 0;
-    int sequence = 0;     ///< the scheduler's handle
-    int firstToken = 0;   ///< index of its first token in ForwardBatch
+    int sequence = 0;   ///< the scheduler's handle
+    int firstToken = 0; ///< index of its first token in ForwardBatch
     int tokens = 0;
     int decodeTokens = 0; ///< 1 when this is a decode, else 0
     bool samples = false; ///< the last token's logits are sampled

@@ -25,12 +25,13 @@ struct TemplateInput {
     Json documents; ///< null when absent
     Json kwargs;    ///< object or null; members become variables
     bool addGenerationPrompt = true;
-    std::string date; ///< YYYY-MM-DD[Thh:mm:ss]; empty = now
+    std::string date;   ///< YYYY-MM-DD[Thh:mm:ss]; empty = now
     Json specialTokens; ///< object: bos_token, eos_token, ...
 };
 
 /// A parsed chat template: our own interpreter for the part of Jinja that templates use; reaches no file, no
-/// network and no host object. Immutable; any thread. Source of the language: Jinja 3.1 template designer documentation.
+/// network and no host object. Immutable; any thread. Source of the language: Jinja 3.1 template designer
+/// documentation.
 class ChatTemplate {
 public:
     /// \throws Error Refused with line and fault
