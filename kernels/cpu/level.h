@@ -14,6 +14,7 @@ namespace kernels {
 
 constexpr int panelRows = 16;          ///< output features of one panel
 constexpr int blockWidth = 32;         ///< k of one block of quants and of one activation scale
+constexpr int tileRows = 128;          ///< activation rows that meet one panel while it is in the first cache
 constexpr int lineBytes = 64;          ///< 16 rows x 4 consecutive k, one byte each
 constexpr int quantSliceBlocks = 64;   ///< blocks that are unpacked at once
 constexpr int floatSliceColumns = 512; ///< columns of a float panel that are widened at once
@@ -75,12 +76,21 @@ struct QuantRows {
     std::int64_t blocksPerRow;
 };
 
+/// What rounding left of some blocks of a tile of at most `tileRows` rows, rounded again with scale / 254: all of block
+/// 0, then of block 1, and so on. Within a block the rows ascend.
+struct SecondTerms {
+    QuantRows terms;            ///< [terms, 32], one block each
+    const std::int32_t *starts; ///< [blocks + 1], the first term of each block
+    const std::uint8_t *rows;   ///< [terms], row in the tile
+};
+
 /// Per-thread memory of the matrix kernels, 64-byte aligned.
 struct PanelScratch {
     std::uint8_t *lines; ///< [quantSliceBlocks, 8, 64]
     float *scales;       ///< [2 x quantSliceBlocks, 16]
     float *mins;         ///< [2 x quantSliceBlocks, 16]
     float *columns;      ///< [floatSliceColumns, 16]
+    float *gathered;     ///< [tileRows, 16]
 };
 
 /// A slice of a panel ready for the tile kernels.
@@ -92,13 +102,25 @@ struct PanelSlice {
     int bytesPerBlock;
 };
 
+/// tile [rows, 16] (+)= activations from block `offset` on x sliceᵀ; replaced when `first`
+using SliceProducts = void (*)(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, int rows, bool first,
+                               float *tile);
+
+/// Goes on summing the tile with the second terms of the slice's blocks, of which the first is `firstBlock` of the
+/// panel; blocks ascend, so each row has its own fixed sequence of operations. gathered [rows, 16] is scratch.
+void addSecondTerms(SliceProducts products, const PanelSlice &slice, int firstBlock, int groupsPerBlock,
+                    const SecondTerms &second, int rows, float *gathered, float *tile);
+
 /// Functions of one level.
 struct LevelKernels {
     /// Rounds a row to int8 with a scale for each block. A block with an infinity or NaN gets a NaN scale.
     void (*quantizeRow)(const float *x, int columns, std::int8_t *numbers, BlockRecord *blocks, HalfRecord *halves);
-    /// tile [rows, 16] = activations x panelᵀ
-    void (*quantPanel)(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, int rows,
-                       const PanelScratch &scratch, float *tile);
+    /// Rounds x [32] - scale x numbers, at most scale / 2, to int8 with scale / 254. \pre 254 / scale is finite
+    void (*roundRemainder)(const float *x, const std::int8_t *numbers, float scale, std::int8_t *remainder,
+                           BlockRecord &record, HalfRecord *halves);
+    /// tile [rows, 16] = activations x panelᵀ; the second terms follow the blocks of each slice
+    void (*quantPanel)(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x,
+                       const SecondTerms &second, int rows, const PanelScratch &scratch, float *tile);
     /// The same for float panels; x [rows, columns] with `stride` floats between rows
     void (*floatPanel)(const PanelLayout &layout, const std::uint8_t *panel, const float *x, std::int64_t stride,
                        int rows, const PanelScratch &scratch, float *tile);

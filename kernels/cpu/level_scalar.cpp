@@ -15,6 +15,17 @@ namespace {
 // Below this 127 / largest is not a finite float any more; such a block counts as zero.
 constexpr float smallestBlock = 1e-36F;
 
+void fillRecords(const std::int8_t *numbers, float scale, BlockRecord &record, HalfRecord *halves)
+{
+    int sums[2] = {0, 0};
+    for (int i = 0; i < blockWidth; ++i)
+        sums[i / 16] += numbers[i];
+    const int sum = sums[0] + sums[1];
+    record = {scale, scale * static_cast<float>(sum), -128 * sum, -8 * sum};
+    for (int h = 0; h < 2 && halves != nullptr; ++h)
+        halves[h] = {scale * static_cast<float>(sums[h]), -128 * sums[h]};
+}
+
 void quantizeBlock(const float *x, std::int8_t *numbers, BlockRecord &record, HalfRecord *halves)
 {
     float largest = 0.0F;
@@ -26,15 +37,9 @@ void quantizeBlock(const float *x, std::int8_t *numbers, BlockRecord &record, Ha
     const bool zero = !finite || largest < smallestBlock;
     const float inverse = zero ? 0.0F : 127.0F / largest;
     const float scale = !finite ? std::numeric_limits<float>::quiet_NaN() : zero ? 0.0F : largest / 127.0F;
-    int sums[2] = {0, 0};
-    for (int i = 0; i < blockWidth; ++i) {
+    for (int i = 0; i < blockWidth; ++i)
         numbers[i] = zero ? std::int8_t{0} : static_cast<std::int8_t>(std::nearbyint(x[i] * inverse));
-        sums[i / 16] += numbers[i];
-    }
-    const int sum = sums[0] + sums[1];
-    record = {scale, scale * static_cast<float>(sum), -128 * sum, -8 * sum};
-    for (int h = 0; h < 2 && halves != nullptr; ++h)
-        halves[h] = {scale * static_cast<float>(sums[h]), -128 * sums[h]};
+    fillRecords(numbers, scale, record, halves);
 }
 
 void quantizeRow(const float *x, int columns, std::int8_t *numbers, BlockRecord *blocks, HalfRecord *halves)
@@ -44,41 +49,82 @@ void quantizeRow(const float *x, int columns, std::int8_t *numbers, BlockRecord 
                       halves != nullptr ? halves + 2 * b : nullptr);
 }
 
-/// One group (16 or 32 elements) of one output row against all activation rows.
-void groupProducts(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, int rows, int group,
-                   int row, float *tile)
+void roundRemainder(const float *x, const std::int8_t *numbers, float scale, std::int8_t *remainder,
+                    BlockRecord &record, HalfRecord *halves)
 {
-    const int start = group * layout.groupWidth;
-    const int block = start / blockWidth;
+    const float inverse = 254.0F / scale;
+    for (int i = 0; i < blockWidth; ++i) {
+        const float left = std::fma(-scale, static_cast<float>(numbers[i]), x[i]);
+        remainder[i] = static_cast<std::int8_t>(std::nearbyint(left * inverse));
+    }
+    fillRecords(remainder, scale / 254.0F, record, halves);
+}
+
+/// Activations that meet one block of a panel.
+struct BlockRows {
+    QuantRows x; ///< from that block on
+    int rows;
+    const std::uint8_t *tileRows; ///< [rows], or null for 0, 1, 2..
+};
+
+QuantRows blocksFrom(const QuantRows &x, std::int64_t first)
+{
+    return {x.numbers + first * blockWidth, x.blocks + first, x.halves != nullptr ? x.halves + first * 2 : nullptr,
+            x.stride, x.blocksPerRow};
+}
+
+/// One group (16 or 32 elements) of one output row against all activation rows.
+void groupProducts(const PanelLayout &layout, const std::uint8_t *panel, int group, int row, const BlockRows &rows,
+                   float *tile)
+{
+    const int start = group * layout.groupWidth % blockWidth;
+    const int block = group * layout.groupWidth / blockWidth;
     const std::uint8_t *lines =
         panel + static_cast<std::size_t>(block) * static_cast<std::size_t>(blockLineBytes(layout));
     int numbers[blockWidth];
     for (int i = 0; i < layout.groupWidth; ++i)
-        numbers[i] = panelNumber(layout, lines, row, start % blockWidth + i);
+        numbers[i] = panelNumber(layout, lines, row, start + i);
     const float scale = panelScale(layout, panel, group, row);
     const float min = panelMin(layout, panel, group, row);
-    for (int m = 0; m < rows; ++m) {
+    const QuantRows &x = rows.x;
+    for (int m = 0; m < rows.rows; ++m) {
         const std::int8_t *activations = x.numbers + m * x.stride + start;
         int sum = 0;
         for (int i = 0; i < layout.groupWidth; ++i)
             sum += numbers[i] * activations[i];
-        const BlockRecord &record = x.blocks[m * x.blocksPerRow + block];
-        float &target = tile[m * panelRows + row];
+        const BlockRecord &record = x.blocks[m * x.blocksPerRow];
+        float &target = tile[(rows.tileRows != nullptr ? rows.tileRows[m] : m) * panelRows + row];
         target = std::fma(static_cast<float>(sum), scale * record.scale, target);
         if (layout.hasMin)
-            target = std::fma(
-                min, layout.groupWidth == 32 ? record.scaledSum : x.halves[m * x.blocksPerRow * 2 + group].scaledSum,
-                target);
+            target = std::fma(min,
+                              layout.groupWidth == 32 ? record.scaledSum
+                                                      : x.halves[m * x.blocksPerRow * 2 + start / 16].scaledSum,
+                              target);
     }
 }
 
-void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, int rows,
-                const PanelScratch &, float *tile)
+void blockProducts(const PanelLayout &layout, const std::uint8_t *panel, int block, const BlockRows &rows, float *tile)
+{
+    const int groups = blockWidth / layout.groupWidth;
+    for (int group = block * groups; group < (block + 1) * groups; ++group) {
+        for (int row = 0; row < panelRows; ++row)
+            groupProducts(layout, panel, group, row, rows, tile);
+    }
+}
+
+void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, const SecondTerms &second,
+                int rows, const PanelScratch &, float *tile)
 {
     std::fill(tile, tile + rows * panelRows, 0.0F);
-    for (int group = 0; group < layout.columns / layout.groupWidth; ++group) {
-        for (int row = 0; row < panelRows; ++row)
-            groupProducts(layout, panel, x, rows, group, row, tile);
+    for (int first = 0; first < layout.blocks; first += quantSliceBlocks) {
+        const int end = std::min(first + quantSliceBlocks, layout.blocks);
+        for (int b = first; b < end; ++b)
+            blockProducts(layout, panel, b, {blocksFrom(x, b), rows, nullptr}, tile);
+        for (int b = first; b < end; ++b) {
+            const std::int32_t start = second.starts[b];
+            blockProducts(layout, panel, b,
+                          {blocksFrom(second.terms, start), second.starts[b + 1] - start, second.rows + start}, tile);
+        }
     }
 }
 
@@ -194,6 +240,7 @@ LevelKernels scalarKernels()
 {
     LevelKernels kernels{};
     kernels.quantizeRow = quantizeRow;
+    kernels.roundRemainder = roundRemainder;
     kernels.quantPanel = quantPanel;
     kernels.floatPanel = floatPanel;
     kernels.outerProducts = outerProducts;

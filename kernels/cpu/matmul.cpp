@@ -10,14 +10,12 @@ namespace kernels {
 
 namespace {
 
-constexpr int tileRows = 128;     // activation rows that meet one panel while it is in the first cache
 constexpr int partsPerThread = 4; // so that a stolen core holds back little
 constexpr std::int64_t panelsPerPart = 64;
-constexpr int quantizeRowsPerPart = 8;
 
 } // namespace
 
-/// Memory of one thread: two tiles, unpacked lines, scales, widened columns.
+/// Memory of one thread: two tiles and one for gathered rows, unpacked lines, scales, widened columns.
 struct Matmul::Worker {
     explicit Worker(AlignedMemory &memory)
     {
@@ -25,9 +23,10 @@ struct Matmul::Worker {
         constexpr std::size_t scaleFloats = 2 * quantSliceBlocks * panelRows;
         constexpr std::size_t columnFloats = floatSliceColumns * panelRows;
         constexpr std::size_t lineFloats = quantSliceBlocks * 8 * lineBytes / sizeof(float);
-        tile = memory.reserve<float>(2 * tileFloats + lineFloats + 2 * scaleFloats + columnFloats);
+        tile = memory.reserve<float>(3 * tileFloats + lineFloats + 2 * scaleFloats + columnFloats);
         secondTile = tile + tileFloats;
-        scratch.scales = secondTile + tileFloats;
+        scratch.gathered = secondTile + tileFloats;
+        scratch.scales = scratch.gathered + tileFloats;
         scratch.mins = scratch.scales + scaleFloats;
         scratch.columns = scratch.mins + scaleFloats;
         scratch.lines = reinterpret_cast<std::uint8_t *>(scratch.columns + columnFloats);
@@ -40,23 +39,8 @@ struct Matmul::Worker {
 
 void Matmul::quantize(const PackedPanels &weight, const TensorView &x)
 {
-    if (!weight.needsQuantized())
-        return;
-    const std::int64_t rows = x.shape[0];
-    const std::int64_t columns = x.shape[1];
-    const std::int64_t blocks = columns / blockWidth;
-    auto *numbers = m_numberMemory.reserve<std::int8_t>(static_cast<std::size_t>(rows * columns));
-    auto *records = m_blockMemory.reserve<BlockRecord>(static_cast<std::size_t>(rows * blocks));
-    HalfRecord *halves =
-        weight.needsHalves() ? m_halfMemory.reserve<HalfRecord>(static_cast<std::size_t>(rows * blocks * 2)) : nullptr;
-    m_quantized = {numbers, records, halves, columns, blocks};
-    const auto parts = static_cast<int>((rows + quantizeRowsPerPart - 1) / quantizeRowsPerPart);
-    m_pool.run(parts, [&](int part, int) {
-        const std::int64_t first = static_cast<std::int64_t>(part) * quantizeRowsPerPart;
-        for (std::int64_t row = first; row < std::min(rows, first + quantizeRowsPerPart); ++row)
-            m_level.quantizeRow(rowOf(x, row), static_cast<int>(columns), numbers + row * columns,
-                                records + row * blocks, halves != nullptr ? halves + row * blocks * 2 : nullptr);
-    });
+    if (weight.needsQuantized())
+        m_rounded.round(m_level, m_pool, x, weight.needsHalves());
 }
 
 template<typename Body> void Matmul::overTiles(std::int64_t panels, std::int64_t rows, Body body)
@@ -85,12 +69,8 @@ void Matmul::panelProducts(const PackedPanels::Panel &panel, const TensorView &x
         m_level.floatPanel(*panel.layout, panel.data, rowOf(x, firstRow), x.strides[0], rows, worker.scratch, tile);
         return;
     }
-    QuantRows quantized = m_quantized;
-    quantized.numbers += firstRow * quantized.stride;
-    quantized.blocks += firstRow * quantized.blocksPerRow;
-    if (quantized.halves != nullptr)
-        quantized.halves += firstRow * quantized.blocksPerRow * 2;
-    m_level.quantPanel(*panel.layout, panel.data, quantized, rows, worker.scratch, tile);
+    const RoundedActivations::Tile rounded = m_rounded.tile(firstRow);
+    m_level.quantPanel(*panel.layout, panel.data, rounded.rows, rounded.second, rows, worker.scratch, tile);
 }
 
 void Matmul::linear(const PackedPanels &weight, const TensorView &x, const TensorView &out, const float *bias,

@@ -4,6 +4,7 @@
 #include "kernels/cpu/aligned_memory.h"
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/packed_panels.h"
+#include "kernels/cpu/rounded_activations.h"
 #include "kernels/ops.h"
 #include "kernels/thread_pool.h"
 
@@ -37,10 +38,7 @@ private:
     const LevelKernels &m_level;
     ThreadPool &m_pool;
     std::vector<AlignedMemory> m_workers;
-    AlignedMemory m_numberMemory;
-    AlignedMemory m_blockMemory;
-    AlignedMemory m_halfMemory;
-    QuantRows m_quantized{};
+    RoundedActivations m_rounded;
 };
 
 } // namespace kernels

@@ -227,16 +227,6 @@ QuantRows rowsFrom(const QuantRows &x, int row)
 
 using Tile = void (*)(const PanelSlice &, const QuantRows &, std::int64_t, bool, float *);
 
-/// Walks the activation rows in steps of `mostRows`; tiles[n] takes n rows.
-void overRows(const Tile *tiles, const PanelSlice &slice, const QuantRows &x, std::int64_t offset, int rows, bool first,
-              float *tile)
-{
-    for (int m = 0; m < rows; m += mostRows) {
-        const int step = rows - m < mostRows ? rows - m : mostRows;
-        tiles[step](slice, rowsFrom(x, m), offset, first, tile + m * panelRows);
-    }
-}
-
 template<bool HasMin>
 constexpr Tile nibbleTiles[mostRows + 1] = {nullptr, nibbleTile<1, HasMin>, nibbleTile<2, HasMin>,
                                             nibbleTile<3, HasMin>, nibbleTile<4, HasMin>};
@@ -250,34 +240,43 @@ constexpr Tile byteTiles[mostRows + 1] = {nullptr, byteTile<1, Signed, HasMin, H
                                           byteTile<2, Signed, HasMin, Halves>, byteTile<3, Signed, HasMin, Halves>,
                                           byteTile<4, Signed, HasMin, Halves>};
 
-void sliceProducts(const PanelLayout &layout, bool nibbles, const PanelSlice &slice, const QuantRows &x,
-                   std::int64_t offset, int rows, bool first, float *tile)
+/// Walks the activation rows in steps of `mostRows`; Tiles[n] takes n rows.
+template<const Tile *Tiles>
+void overRows(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, int rows, bool first, float *tile)
 {
-    if (layout.values == PanelValues::Small && nibbles) {
-        overRows(layout.hasMin ? nibbleTiles<true> : nibbleTiles<false>, slice, x, offset, rows, first, tile);
-    } else if (layout.values == PanelValues::Small) {
-        overRows(layout.hasMin ? smallTiles<true> : smallTiles<false>, slice, x, offset, rows, first, tile);
-    } else if (layout.values == PanelValues::Unsigned) {
-        const Tile *tiles = layout.groupWidth == 16 ? byteTiles<false, true, true> : byteTiles<false, true, false>;
-        overRows(tiles, slice, x, offset, rows, first, tile);
-    } else {
-        const Tile *tiles = layout.groupWidth == 16 ? byteTiles<true, false, true> : byteTiles<true, false, false>;
-        overRows(tiles, slice, x, offset, rows, first, tile);
+    for (int m = 0; m < rows; m += mostRows) {
+        const int step = rows - m < mostRows ? rows - m : mostRows;
+        Tiles[step](slice, rowsFrom(x, m), offset, first, tile + m * panelRows);
     }
 }
 
-void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, int rows,
-                const PanelScratch &scratch, float *tile)
+SliceProducts productsOf(const PanelLayout &layout, bool nibbles)
+{
+    if (layout.values == PanelValues::Small && nibbles)
+        return layout.hasMin ? overRows<nibbleTiles<true>> : overRows<nibbleTiles<false>>;
+    if (layout.values == PanelValues::Small)
+        return layout.hasMin ? overRows<smallTiles<true>> : overRows<smallTiles<false>>;
+    if (layout.values == PanelValues::Unsigned)
+        return layout.groupWidth == 16 ? overRows<byteTiles<false, true, true>>
+                                       : overRows<byteTiles<false, true, false>>;
+    return layout.groupWidth == 16 ? overRows<byteTiles<true, false, true>> : overRows<byteTiles<true, false, false>>;
+}
+
+void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, const SecondTerms &second,
+                int rows, const PanelScratch &scratch, float *tile)
 {
     const int bytesPerBlock = (layout.byteLines + layout.nibbleLines + layout.bitLines) * lineBytes;
     const bool nibbles = layout.values == PanelValues::Small && rows < unpackFromRows;
     const bool direct = nibbles || layout.byteLines != 0;
+    const SliceProducts products = productsOf(layout, nibbles);
     for (int b = 0; b < layout.blocks; b += quantSliceBlocks) {
         const int count = layout.blocks - b < quantSliceBlocks ? layout.blocks - b : quantSliceBlocks;
         unpackPanelAvx2(layout, panel, b, count, direct ? nullptr : scratch.lines, scratch.scales, scratch.mins);
         const PanelSlice slice{direct ? panel + static_cast<std::int64_t>(b) * bytesPerBlock : scratch.lines,
-                               scratch.scales, layout.hasMin ? scratch.mins : nullptr, count, bytesPerBlock};
-        sliceProducts(layout, nibbles, slice, x, b, rows, b == 0, tile);
+                               scratch.scales, layout.hasMin ? scratch.mins : nullptr, count,
+                               direct ? bytesPerBlock : 8 * lineBytes};
+        products(slice, x, b, rows, b == 0, tile);
+        addSecondTerms(products, slice, b, blockWidth / layout.groupWidth, second, rows, scratch.gathered, tile);
     }
 }
 

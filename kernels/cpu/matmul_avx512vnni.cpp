@@ -130,9 +130,7 @@ void overRows(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, 
     }
 }
 
-using Products = void (*)(const PanelSlice &, const QuantRows &, std::int64_t, int, bool, float *);
-
-Products productsOf(const PanelLayout &layout)
+SliceProducts productsOf(const PanelLayout &layout)
 {
     if (layout.values == PanelValues::Small)
         return layout.hasMin ? overRows<Source::Nibbles, true, false> : overRows<Source::Nibbles, false, false>;
@@ -143,20 +141,21 @@ Products productsOf(const PanelLayout &layout)
                                    : overRows<Source::SignedBytes, false, false>;
 }
 
-void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, int rows,
-                const PanelScratch &scratch, float *tile)
+void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, const SecondTerms &second,
+                int rows, const PanelScratch &scratch, float *tile)
 {
     const int bytesPerBlock = (layout.byteLines + layout.nibbleLines + layout.bitLines) * lineBytes;
     // Splitting nibbles costs no more than loading bytes that were split before, so only other forms are unpacked.
     const bool direct = layout.values == PanelValues::Small || layout.byteLines != 0;
-    const Products run = productsOf(layout);
+    const SliceProducts products = productsOf(layout);
     for (int b = 0; b < layout.blocks; b += quantSliceBlocks) {
         const int count = layout.blocks - b < quantSliceBlocks ? layout.blocks - b : quantSliceBlocks;
         unpackPanelAvx2(layout, panel, b, count, direct ? nullptr : scratch.lines, scratch.scales, scratch.mins);
         const PanelSlice slice{direct ? panel + static_cast<std::int64_t>(b) * bytesPerBlock : scratch.lines,
                                scratch.scales, layout.hasMin ? scratch.mins : nullptr, count,
                                direct ? bytesPerBlock : 8 * lineBytes};
-        run(slice, x, b, rows, b == 0, tile);
+        products(slice, x, b, rows, b == 0, tile);
+        addSecondTerms(products, slice, b, blockWidth / layout.groupWidth, second, rows, scratch.gathered, tile);
     }
 }
 

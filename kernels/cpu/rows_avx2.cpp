@@ -61,6 +61,19 @@ void storeRecord(float scale, HalfSums sums, BlockRecord &record, HalfRecord *ha
     }
 }
 
+/// Rounds v x inverse to int8.
+HalfSums roundBlock(const F (&v)[4], float inverse, std::int8_t *numbers)
+{
+    I n[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i)
+        n[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], _mm256_set1_ps(inverse)));
+    const I packed = _mm256_packs_epi16(_mm256_packs_epi32(n[0], n[1]), _mm256_packs_epi32(n[2], n[3]));
+    const I order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    _mm256_storeu_si256(reinterpret_cast<I *>(numbers), _mm256_permutevar8x32_epi32(packed, order));
+    return {sumOf(_mm256_add_epi32(n[0], n[1])), sumOf(_mm256_add_epi32(n[2], n[3]))};
+}
+
 void quantizeBlock(const float *x, std::int8_t *numbers, BlockRecord &record, HalfRecord *halves)
 {
     F v[4];
@@ -75,15 +88,7 @@ void quantizeBlock(const float *x, std::int8_t *numbers, BlockRecord &record, Ha
         storeRecord(finite ? 0.0F : __builtin_nanf(""), {0, 0}, record, halves);
         return;
     }
-    const F inverse = _mm256_set1_ps(127.0F / largest);
-    I n[4];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i)
-        n[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], inverse));
-    const HalfSums sums{sumOf(_mm256_add_epi32(n[0], n[1])), sumOf(_mm256_add_epi32(n[2], n[3]))};
-    const I packed = _mm256_packs_epi16(_mm256_packs_epi32(n[0], n[1]), _mm256_packs_epi32(n[2], n[3]));
-    const I order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    _mm256_storeu_si256(reinterpret_cast<I *>(numbers), _mm256_permutevar8x32_epi32(packed, order));
+    const HalfSums sums = roundBlock(v, 127.0F / largest, numbers);
     storeRecord(largest / 127.0F, sums, record, halves);
 }
 
@@ -92,6 +97,19 @@ void quantizeRow(const float *x, int columns, std::int8_t *numbers, BlockRecord 
     for (int b = 0; b < columns / blockWidth; ++b)
         quantizeBlock(x + b * blockWidth, numbers + b * blockWidth, blocks[b],
                       halves != nullptr ? halves + 2 * b : nullptr);
+}
+
+void roundRemainder(const float *x, const std::int8_t *numbers, float scale, std::int8_t *remainder,
+                    BlockRecord &record, HalfRecord *halves)
+{
+    F v[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+        const I n = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(numbers + i * 8)));
+        v[i] = _mm256_fnmadd_ps(_mm256_set1_ps(scale), _mm256_cvtepi32_ps(n), _mm256_loadu_ps(x + i * 8));
+    }
+    const HalfSums sums = roundBlock(v, 254.0F / scale, remainder);
+    storeRecord(scale / 254.0F, sums, record, halves);
 }
 
 // exp(x) = 2^n exp(r), |r| <= ln 2 / 2, with the Taylor series up to r^7 (5e-9 relative). Below -87 the result is 0, as
@@ -253,6 +271,7 @@ void blendRow(float *row, float a, const float *other, float b, std::int64_t n)
 void addRowKernelsAvx2(LevelKernels &kernels)
 {
     kernels.quantizeRow = quantizeRow;
+    kernels.roundRemainder = roundRemainder;
     kernels.addRow = addRow;
     kernels.siluMultiply = siluMultiply;
     kernels.rmsNormRow = rmsNormRow;

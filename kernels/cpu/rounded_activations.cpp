@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "kernels/cpu/rounded_activations.h"
+
+#include "kernels/checks.h"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <numeric>
+#include <vector>
+
+namespace kernels {
+
+namespace {
+
+constexpr int roundRowsPerPart = 8;
+constexpr std::int64_t blocksPerTerm = 5; // one block of so many gets a second term
+// 254 / scale is a finite float from here on; what smaller blocks lose is nothing next to any other number.
+constexpr float smallestScale = 1e-36F;
+
+/// Whole numbers in the order of scale, and of the lower block among equal ones.
+std::uint64_t keyOf(float scale, std::int64_t block)
+{
+    return std::uint64_t{std::bit_cast<std::uint32_t>(scale)} << 32 | (0xffffffffU - static_cast<std::uint32_t>(block));
+}
+
+std::int32_t blockOf(std::uint64_t key)
+{
+    return static_cast<std::int32_t>(0xffffffffU - static_cast<std::uint32_t>(key));
+}
+
+} // namespace
+
+void RoundedActivations::Numbers::reserve(std::int64_t count, bool withHalves)
+{
+    const auto size = static_cast<std::size_t>(count);
+    numbers = numberMemory.reserve<std::int8_t>(size * blockWidth);
+    blocks = blockMemory.reserve<BlockRecord>(size);
+    halves = withHalves ? halfMemory.reserve<HalfRecord>(size * 2) : nullptr;
+}
+
+void RoundedActivations::reserve(std::int64_t rows, std::int64_t blocks, bool halves)
+{
+    m_blocksPerRow = blocks;
+    m_termsPerRow = std::max<std::int64_t>(1, (blocks + blocksPerTerm / 2) / blocksPerTerm);
+    m_first.reserve(rows * blocks, halves);
+    m_second.reserve(rows * m_termsPerRow, halves);
+    const auto terms = static_cast<std::size_t>(rows * m_termsPerRow);
+    m_chosen = m_chosenMemory.reserve<std::int32_t>(terms);
+    m_tileRows = m_tileRowMemory.reserve<std::uint8_t>(terms);
+    m_starts =
+        m_startMemory.reserve<std::int32_t>(static_cast<std::size_t>((rows + tileRows - 1) / tileRows * (blocks + 1)));
+}
+
+void RoundedActivations::round(const LevelKernels &level, ThreadPool &pool, const TensorView &x, bool halves)
+{
+    const std::int64_t rows = x.shape[0];
+    reserve(rows, x.shape[1] / blockWidth, halves);
+    const auto parts = static_cast<int>((rows + roundRowsPerPart - 1) / roundRowsPerPart);
+    pool.run(parts, [&](int part, int) {
+        const std::int64_t first = static_cast<std::int64_t>(part) * roundRowsPerPart;
+        for (std::int64_t row = first; row < std::min(rows, first + roundRowsPerPart); ++row)
+            roundRow(level, rowOf(x, row), row);
+    });
+    const auto tiles = static_cast<int>((rows + tileRows - 1) / tileRows);
+    pool.run(tiles, [&](int part, int) { collectTerms(level, x, static_cast<std::int64_t>(part) * tileRows); });
+}
+
+void RoundedActivations::roundRow(const LevelKernels &level, const float *x, std::int64_t row)
+{
+    const std::int64_t at = row * m_blocksPerRow;
+    level.quantizeRow(x, static_cast<int>(m_blocksPerRow * blockWidth), m_first.numbers + at * blockWidth,
+                      m_first.blocks + at, m_first.halves != nullptr ? m_first.halves + at * 2 : nullptr);
+    chooseBlocks(row);
+}
+
+void RoundedActivations::chooseBlocks(std::int64_t row)
+{
+    const BlockRecord *records = m_first.blocks + row * m_blocksPerRow;
+    std::vector<std::uint64_t> keys;
+    keys.reserve(static_cast<std::size_t>(m_blocksPerRow));
+    for (std::int64_t block = 0; block < m_blocksPerRow; ++block) {
+        if (records[block].scale >= smallestScale) // not NaN either
+            keys.push_back(keyOf(records[block].scale, block));
+    }
+    if (std::ssize(keys) > m_termsPerRow) {
+        std::nth_element(keys.begin(), keys.begin() + m_termsPerRow, keys.end(), std::greater{});
+        keys.resize(static_cast<std::size_t>(m_termsPerRow));
+    }
+    std::int32_t *chosen = m_chosen + row * m_termsPerRow;
+    std::int32_t *end = std::transform(keys.begin(), keys.end(), chosen, blockOf);
+    std::sort(chosen, end);
+    std::fill(end, chosen + m_termsPerRow, static_cast<std::int32_t>(m_blocksPerRow));
+}
+
+/// Orders the chosen blocks of a tile by block, then row, and rounds what their numbers left.
+void RoundedActivations::collectTerms(const LevelKernels &level, const TensorView &x, std::int64_t firstRow)
+{
+    const std::int64_t rows = std::min<std::int64_t>(tileRows, x.shape[0] - firstRow);
+    const std::int32_t *chosen = m_chosen + firstRow * m_termsPerRow;
+    std::int32_t *starts = m_starts + firstRow / tileRows * (m_blocksPerRow + 1);
+    std::vector<std::int32_t> next(static_cast<std::size_t>(m_blocksPerRow + 1), 0);
+    for (std::int64_t i = 0; i < rows * m_termsPerRow; ++i)
+        ++next[static_cast<std::size_t>(chosen[i])];
+    std::exclusive_scan(next.begin(), next.end(), next.begin(), 0);
+    std::copy(next.begin(), next.end(), starts);
+    for (std::int64_t r = 0; r < rows; ++r) {
+        for (std::int64_t i = 0; i < m_termsPerRow; ++i) {
+            const std::int32_t block = chosen[r * m_termsPerRow + i];
+            if (block == m_blocksPerRow)
+                break;
+            const std::int64_t from = (firstRow + r) * m_blocksPerRow + block;
+            const std::int64_t to = firstRow * m_termsPerRow + next[static_cast<std::size_t>(block)]++;
+            m_tileRows[to] = static_cast<std::uint8_t>(r);
+            level.roundRemainder(rowOf(x, firstRow + r) + static_cast<std::int64_t>(block) * blockWidth,
+                                 m_first.numbers + from * blockWidth, m_first.blocks[from].scale,
+                                 m_second.numbers + to * blockWidth, m_second.blocks[to],
+                                 m_second.halves != nullptr ? m_second.halves + to * 2 : nullptr);
+        }
+    }
+}
+
+RoundedActivations::Tile RoundedActivations::tile(std::int64_t firstRow) const
+{
+    const auto rowsAt = [](const Numbers &from, std::int64_t at, std::int64_t blocksPerRow) {
+        return QuantRows{from.numbers + at * blockWidth, from.blocks + at,
+                         from.halves != nullptr ? from.halves + at * 2 : nullptr, blocksPerRow * blockWidth,
+                         blocksPerRow};
+    };
+    const std::int64_t terms = firstRow * m_termsPerRow;
+    return {rowsAt(m_first, firstRow * m_blocksPerRow, m_blocksPerRow),
+            {rowsAt(m_second, terms, 1), m_starts + firstRow / tileRows * (m_blocksPerRow + 1), m_tileRows + terms}};
+}
+
+} // namespace kernels

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "kernels/cpu/aligned_memory.h"
+#include "kernels/cpu/level.h"
+#include "kernels/tensor_view.h"
+#include "kernels/thread_pool.h"
+
+namespace kernels {
+
+/// The activations of one matrix product rounded to int8, with second terms for the blocks that lose most by it: a
+/// fifth of each row's blocks, those of the largest scale. Everything about a row depends on that row alone.
+class RoundedActivations {
+public:
+    /// Rows [firstRow, firstRow + tileRows) as the level kernels take them.
+    struct Tile {
+        QuantRows rows;
+        SecondTerms second;
+    };
+
+    /// Rounds x [rows, columns]; columns a multiple of 32. `halves`: also sums of 16.
+    void round(const LevelKernels &level, ThreadPool &pool, const TensorView &x, bool halves);
+    /// \pre firstRow is a multiple of tileRows; valid until the next round()
+    [[nodiscard]] Tile tile(std::int64_t firstRow) const;
+
+private:
+    void reserve(std::int64_t rows, std::int64_t blocks, bool halves);
+    void roundRow(const LevelKernels &level, const float *x, std::int64_t row);
+    void chooseBlocks(std::int64_t row);
+    void collectTerms(const LevelKernels &level, const TensorView &x, std::int64_t firstRow);
+
+    /// Numbers with what stands next to them.
+    struct Numbers {
+        void reserve(std::int64_t blocks, bool withHalves);
+
+        AlignedMemory numberMemory;
+        AlignedMemory blockMemory;
+        AlignedMemory halfMemory;
+        std::int8_t *numbers = nullptr; ///< [blocks, 32]
+        BlockRecord *blocks = nullptr;  ///< [blocks]
+        HalfRecord *halves = nullptr;   ///< [blocks, 2] or null
+    };
+
+    std::int64_t m_blocksPerRow = 0;
+    std::int64_t m_termsPerRow = 0;
+    Numbers m_first;  ///< [rows, blocks per row]
+    Numbers m_second; ///< for each tile of rows [rows of the tile x terms per row], grouped by block
+    AlignedMemory m_chosenMemory;
+    AlignedMemory m_startMemory;
+    AlignedMemory m_tileRowMemory;
+    std::int32_t *m_chosen = nullptr;   ///< [rows, terms per row], ascending; the number of blocks after the last one
+    std::int32_t *m_starts = nullptr;   ///< [tiles, blocks per row + 1]
+    std::uint8_t *m_tileRows = nullptr; ///< as the second terms
+};
+
+} // namespace kernels
