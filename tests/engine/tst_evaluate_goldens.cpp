@@ -235,9 +235,7 @@ void EvaluateGoldensTest::defaultBackendAgainstReference_data()
     }
 }
 
-/// Whole rows at every position; the reference backend is within 1e-3 of transformers. The largest difference is
-/// limited on the entries that the goldens hold, see compareTop10: among the 49152 of a row, far from the top, single
-/// ones differ by more than 1.5 with 8-bit activations.
+/// Whole rows at every position; the reference backend is within 1e-3 of transformers.
 void EvaluateGoldensTest::defaultBackendAgainstReference()
 {
     QFETCH(int, index);
@@ -250,7 +248,7 @@ void EvaluateGoldensTest::defaultBackendAgainstReference()
     const QString text =
         QStringLiteral("max %1, mean %2, nmse %3").arg(difference.maxAbs).arg(difference.meanAbs).arg(difference.nmse);
     qInfo("%s", qPrintable(text));
-    QVERIFY2(difference.meanAbs <= 0.3 && difference.nmse <= 2e-3, qPrintable(text));
+    QVERIFY2(difference.maxAbs <= 1.5 && difference.meanAbs <= 0.3 && difference.nmse <= 2e-3, qPrintable(text));
 }
 
 void EvaluateGoldensTest::perplexityOfTheText_data()
