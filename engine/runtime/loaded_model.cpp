@@ -198,6 +198,8 @@ void LoadedModel::describe(const ModelConfig &model)
     m_info.parameters = model.parameters;
     m_info.fileBytes = static_cast<std::size_t>(m_checkpoint->fileBytes());
     m_info.weightBytes = m_runner->model().weightBytes();
+    m_info.bytesPerToken = m_runner->model().bytesPerToken();
+    m_info.kvBytesPerToken = model.kvShape(1, m_runner->kvType()).bytesPerBlock();
     m_info.layers = model.layers;
     m_info.vocabSize = model.vocab;
     m_info.contextLength = model.contextLength;

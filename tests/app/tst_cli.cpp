@@ -308,7 +308,9 @@ void CliTest::benchNamesItsTests()
     for (const QJsonObject &row : lines(result.out)) {
         tests += row["test"].toString() + " d" + QString::number(row["depth"].toInt());
         QVERIFY(row["tokens_per_second"].toObject()["median"].toDouble() > 0);
+        QVERIFY(row["bytes_per_token"].toDouble() > 0);
         QVERIFY(row["roofline_gbps"].toDouble() > 0);
+        QVERIFY(row["roofline_fraction"].toDouble() > 0);
     }
     QCOMPARE(tests.join(','), "pp16 d0,tg4 d0,tg4@2 d0,tg4 d8,tg4@2 d8");
 }
