@@ -2,6 +2,7 @@
 #include "kernels/dequantize_blocks.h"
 #include "kernels/dtype.h"
 #include "kernels/error.h"
+#include "kernels/integer_blocks.h"
 
 #include <bit>
 #include <cstring>
@@ -12,9 +13,6 @@ namespace kernels {
 namespace {
 
 using blocks::loadHalf;
-
-// Source of the tables: ggml's block definitions; the second is the E2M1 set doubled, so that it is whole numbers.
-constexpr std::array<std::int8_t, 16> doubledE2m1 = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 void expandQ4_0(const std::uint8_t *block, float *target)
 {
@@ -81,7 +79,7 @@ void expandIQ4_NL(const std::uint8_t *block, float *target)
     }
 }
 
-/// Half of 2^(exponent - 127), the scale that goes with doubledE2m1; exponents 0 and 1 give subnormal numbers.
+/// Half of 2^(exponent - 127), the scale that goes with doubled E2M1 numbers; exponents 0 and 1 give subnormal numbers.
 float halvedE8m0(std::uint8_t exponent)
 {
     const std::uint32_t bits = exponent < 2 ? 0x00200000U << exponent : static_cast<std::uint32_t>(exponent - 1) << 23;
@@ -92,8 +90,8 @@ void expandMXFP4(const std::uint8_t *block, float *target)
 {
     const float d = halvedE8m0(block[0]);
     for (int j = 0; j < 16; ++j) {
-        target[j] = d * static_cast<float>(doubledE2m1[block[1 + j] & 15]);
-        target[j + 16] = d * static_cast<float>(doubledE2m1[block[1 + j] >> 4]);
+        target[j] = d * static_cast<float>(blocks::doubledE2m1[block[1 + j] & 15]);
+        target[j + 16] = d * static_cast<float>(blocks::doubledE2m1[block[1 + j] >> 4]);
     }
 }
 
@@ -103,6 +101,19 @@ template<auto expandBlock> void expandRow(DType type, const std::uint8_t *source
     const std::int64_t blockCount = elements / layout.blockElements;
     for (std::int64_t i = 0; i < blockCount; ++i)
         expandBlock(source + i * layout.blockBytes, target + i * layout.blockElements);
+}
+
+void expandIntegerBlocks(DType type, const std::uint8_t *source, float *target, std::int64_t elements)
+{
+    const DTypeInfo &layout = info(type);
+    const IntegerBlockReader read = integerBlockReader(type);
+    const int parts = layout.blockElements / 32;
+    IntegerBlock block;
+    for (std::int64_t i = 0; i < elements / 32; ++i) {
+        read(source + i / parts * layout.blockBytes, static_cast<int>(i % parts), block);
+        for (std::size_t j = 0; j < 32; ++j)
+            target[32 * i + static_cast<std::int64_t>(j)] = block.scales[j / 16] * static_cast<float>(block.numbers[j]);
+    }
 }
 
 template<typename Stored, typename Convert>
@@ -158,6 +169,17 @@ void dequantize(DType type, const std::byte *source, float *target, std::int64_t
         return expandRow<blocks::expandIQ4_XS>(type, bytes, target, elements);
     case DType::MXFP4:
         return expandRow<expandMXFP4>(type, bytes, target, elements);
+    case DType::IQ1_S:
+    case DType::IQ1_M:
+    case DType::IQ2_XXS:
+    case DType::IQ2_XS:
+    case DType::IQ2_S:
+    case DType::IQ3_XXS:
+    case DType::IQ3_S:
+    case DType::TQ1_0:
+    case DType::TQ2_0:
+    case DType::NVFP4:
+        return expandIntegerBlocks(type, bytes, target, elements);
     case DType::I8:
     case DType::I16:
     case DType::I32:

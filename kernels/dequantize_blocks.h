@@ -15,6 +15,9 @@ namespace kernels::blocks {
 inline constexpr std::array<std::int8_t, 16> iq4Values = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                           1,    13,   25,  38,  53,  69,  89,  113};
 
+/// The numbers of E2M1 doubled, so that they are whole. Source: OCP Microscaling Formats 1.0.
+inline constexpr std::array<std::int8_t, 16> doubledE2m1 = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
 /// The half-precision number at `source`, any alignment.
 [[nodiscard]] inline float loadHalf(const std::uint8_t *source)
 {

@@ -31,6 +31,16 @@ enum class DType : std::uint8_t {
     IQ4_NL,
     IQ4_XS,
     MXFP4,
+    IQ1_S,
+    IQ1_M,
+    IQ2_XXS,
+    IQ2_XS,
+    IQ2_S,
+    IQ3_XXS,
+    IQ3_S,
+    TQ1_0,
+    TQ2_0,
+    NVFP4,
 };
 
 /// Elements and bytes of one block; plain types have blockElements 1.

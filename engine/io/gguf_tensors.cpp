@@ -116,10 +116,9 @@ private:
         const auto id = m_reader.read<std::uint32_t>(place);
         const GgufTensorType *type = findGgufTensorType(id);
         if (type == nullptr) {
-            m_reader.failAt(
-                start,
-                place.text() + " has the unknown tensor type " + std::to_string(id)
-                    + " (removed from the format, or of a fork such as ik_llama.cpp), wanted a type of upstream ggml");
+            m_reader.failAt(start,
+                            place.text() + " has the tensor type " + std::to_string(id) + " (" + foreignTensorType(id)
+                                + "), wanted a type of upstream ggml");
         }
         if (type->blockBytes == 0) {
             m_reader.failAt(start,

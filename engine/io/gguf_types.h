@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace engine {
@@ -27,5 +28,11 @@ struct GgufTensorType {
 
 /// Null when the number is not known. Source of numbers and sizes: ggml's type table.
 [[nodiscard]] const GgufTensorType *findGgufTensorType(std::uint32_t id);
+
+/// The number of a type that GGUF can store; absent for other types.
+[[nodiscard]] std::optional<std::uint32_t> ggufTypeNumber(kernels::DType type);
+
+/// What a number that findGgufTensorType does not know once was, or is in a fork: "IQ4_K of the fork ik_llama.cpp".
+[[nodiscard]] std::string foreignTensorType(std::uint32_t id);
 
 } // namespace engine

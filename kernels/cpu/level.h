@@ -32,7 +32,8 @@ enum class PanelValues : std::uint8_t {
 };
 
 /// How the scales of a panel are stored. `Super*` are K-quants: an fp16 scale for 256 k and 8-bit factors.
-enum class PanelScales : std::uint8_t { None, Half, Super, Exponent };
+/// `Raw`: numbers and scales stand in the file's own blocks, and are unpacked together.
+enum class PanelScales : std::uint8_t { None, Half, Super, Exponent, Raw };
 
 /// Where everything lies in a panel. Planes follow one another, each [groups, 16 rows].
 struct PanelLayout {
@@ -44,6 +45,9 @@ struct PanelLayout {
     std::uint8_t byteLines;     ///< 8 when quants are bytes, else 0
     std::uint8_t nibbleLines;   ///< 4 when quants have a nibble, else 0
     std::uint8_t bitLines;      ///< lines of single bits above the nibble; bit i of byte j belongs to byte j of line i
+    std::uint8_t rawType;       ///< Raw: the DType
+    std::uint8_t rawParts;      ///< Raw: blocks of 32 in one of the file's blocks
+    std::uint8_t rawBytes;      ///< Raw: bytes of one of the file's blocks; they stand as [blocks / rawParts, 16 rows]
     std::int32_t columns;
     std::int32_t blocks;      ///< columns / 32; 0 for floats
     std::size_t scaleAt;      ///< Half: fp16 [groups, 16]; Super: int8 [groups, 16]; Exponent: E8M0 [groups, 16]
@@ -149,6 +153,10 @@ struct LevelKernels {
     /// row = row x a + other x b
     void (*blendRow)(float *row, float a, const float *other, float b, std::int64_t n);
 };
+
+/// Unpacks blocks [first, first + count) of a Raw panel to signed bytes [count, 8, 64] and scales [2 x count, 16].
+void unpackRawPanel(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, std::uint8_t *lines,
+                    float *scales);
 
 [[nodiscard]] LevelKernels scalarKernels();
 #if defined(__x86_64__)

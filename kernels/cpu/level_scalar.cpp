@@ -78,14 +78,8 @@ void groupProducts(const PanelLayout &layout, const std::uint8_t *panel, int gro
                    float *tile)
 {
     const int start = group * layout.groupWidth % blockWidth;
-    const int block = group * layout.groupWidth / blockWidth;
-    const std::uint8_t *lines =
-        panel + static_cast<std::size_t>(block) * static_cast<std::size_t>(blockLineBytes(layout));
-    int numbers[blockWidth];
-    for (int i = 0; i < layout.groupWidth; ++i)
-        numbers[i] = panelNumber(layout, lines, row, start + i);
-    const float scale = panelScale(layout, panel, group, row);
-    const float min = panelMin(layout, panel, group, row);
+    const PanelGroup stored = readPanelGroup(layout, panel, group, row);
+    const int *numbers = stored.numbers.data();
     const QuantRows &x = rows.x;
     for (int m = 0; m < rows.rows; ++m) {
         const std::int8_t *activations = x.numbers + m * x.stride + start;
@@ -94,9 +88,9 @@ void groupProducts(const PanelLayout &layout, const std::uint8_t *panel, int gro
             sum += numbers[i] * activations[i];
         const BlockRecord &record = x.blocks[m * x.blocksPerRow];
         float &target = tile[(rows.tileRows != nullptr ? rows.tileRows[m] : m) * panelRows + row];
-        target = std::fma(static_cast<float>(sum), scale * record.scale, target);
+        target = std::fma(static_cast<float>(sum), stored.scale * record.scale, target);
         if (layout.hasMin)
-            target = std::fma(min,
+            target = std::fma(stored.min,
                               layout.groupWidth == 32 ? record.scaledSum
                                                       : x.halves[m * x.blocksPerRow * 2 + start / 16].scaledSum,
                               target);

@@ -4,6 +4,7 @@
 #include "kernels/cpu/panel_blocks.h"
 #include "kernels/cpu/panel_unpack.h"
 #include "kernels/error.h"
+#include "kernels/integer_blocks.h"
 
 #include <algorithm>
 #include <cstring>
@@ -62,6 +63,35 @@ PanelLayout quantLayout(DType type)
     default:
         CHECK(type == DType::MXFP4);
         return make(V::E2m1Table, S::Exponent, false, 32, 0, 0, 4, 0);
+    }
+}
+
+/// Codebooks and ternary digits have no planes of bits: the rows keep their blocks.
+PanelLayout rawLayout(DType type, std::int64_t columns)
+{
+    const DTypeInfo &stored = info(type);
+    PanelLayout layout{};
+    layout.values = PanelValues::Signed;
+    layout.scales = PanelScales::Raw;
+    layout.groupWidth = 16;
+    layout.rawType = static_cast<std::uint8_t>(type);
+    layout.rawParts = static_cast<std::uint8_t>(stored.blockElements / blockWidth);
+    layout.rawBytes = static_cast<std::uint8_t>(stored.blockBytes);
+    layout.columns = static_cast<std::int32_t>(columns);
+    layout.blocks = static_cast<std::int32_t>(columns / blockWidth);
+    layout.panelBytes = aligned(rowBytes(type, columns) * panelRows);
+    return layout;
+}
+
+void packRawPanel(const WeightPart &part, const PanelLayout &layout, std::int64_t firstRow, std::int64_t rows,
+                  std::uint8_t *panel)
+{
+    const std::size_t rowSize = rowBytes(part.type, part.columns);
+    const std::size_t size = layout.rawBytes;
+    for (std::int64_t r = 0; r < rows; ++r) {
+        const std::byte *source = part.data + static_cast<std::size_t>(firstRow + r) * rowSize;
+        for (std::size_t b = 0; b < rowSize / size; ++b)
+            std::memcpy(panel + (b * panelRows + static_cast<std::size_t>(r)) * size, source + b * size, size);
     }
 }
 
@@ -137,6 +167,8 @@ PanelLayout panelLayout(DType type, std::int64_t columns)
 {
     if (!info(type).quantized)
         return floatLayout(type, columns);
+    if (integerBlockReader(type) != nullptr)
+        return rawLayout(type, columns);
     PanelLayout layout = quantLayout(type);
     layout.columns = static_cast<std::int32_t>(columns);
     layout.blocks = static_cast<std::int32_t>(columns / blockWidth);
@@ -158,6 +190,10 @@ void packPanel(const WeightPart &part, const PanelLayout &layout, std::int64_t f
     const std::int64_t rows = std::min<std::int64_t>(panelRows, part.rows - firstRow);
     if (layout.blocks == 0) {
         packFloatPanel(part, firstRow, rows, panel);
+        return;
+    }
+    if (layout.scales == PanelScales::Raw) {
+        packRawPanel(part, layout, firstRow, rows, panel);
         return;
     }
     const auto lines = static_cast<std::size_t>(layout.byteLines + layout.nibbleLines + layout.bitLines);

@@ -3,7 +3,9 @@
 
 #include "kernels/cpu/panel_pack.h"
 #include "kernels/dtype.h"
+#include "kernels/integer_blocks.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -43,8 +45,6 @@ int storedNumber(const PanelLayout &layout, const std::uint8_t *lines, int row, 
     return number;
 }
 
-} // namespace
-
 int panelNumber(const PanelLayout &layout, const std::uint8_t *lines, int row, int i)
 {
     const int number = storedNumber(layout, lines, row, i);
@@ -79,6 +79,53 @@ float panelMin(const PanelLayout &layout, const std::uint8_t *panel, std::int64_
     return -(halfAt(panel + layout.superMinAt, super * panelRows + row) * static_cast<float>(factor));
 }
 
+/// Block `b` (of 32) of a row of a Raw panel.
+void readRawBlock(const PanelLayout &layout, const std::uint8_t *panel, int b, int row, IntegerBlock &block)
+{
+    const std::int64_t stored = static_cast<std::int64_t>(b / layout.rawParts) * panelRows + row;
+    const IntegerBlockReader read = integerBlockReader(static_cast<DType>(layout.rawType));
+    read(panel + stored * layout.rawBytes, b % layout.rawParts, block);
+}
+
+PanelGroup readRawGroup(const PanelLayout &layout, const std::uint8_t *panel, int group, int row)
+{
+    IntegerBlock block;
+    readRawBlock(layout, panel, group / 2, row, block);
+    PanelGroup result{{}, block.scales[static_cast<std::size_t>(group % 2)], 0.0F};
+    std::copy_n(block.numbers.begin() + 16 * (group % 2), 16, result.numbers.begin());
+    return result;
+}
+
+} // namespace
+
+PanelGroup readPanelGroup(const PanelLayout &layout, const std::uint8_t *panel, int group, int row)
+{
+    if (layout.scales == PanelScales::Raw)
+        return readRawGroup(layout, panel, group, row);
+    const int start = group * layout.groupWidth;
+    const std::uint8_t *lines = panel + static_cast<std::int64_t>(start / blockWidth) * blockLineBytes(layout);
+    PanelGroup result{{}, panelScale(layout, panel, group, row), panelMin(layout, panel, group, row)};
+    for (int i = 0; i < layout.groupWidth; ++i)
+        result.numbers[static_cast<std::size_t>(i)] = panelNumber(layout, lines, row, start % blockWidth + i);
+    return result;
+}
+
+void unpackRawPanel(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, std::uint8_t *lines,
+                    float *scales)
+{
+    IntegerBlock block;
+    for (int b = 0; b < count; ++b) {
+        for (int row = 0; row < panelRows; ++row) {
+            readRawBlock(layout, panel, first + b, row, block);
+            std::uint8_t *target = lines + (b * 8 * lineBytes + 4 * row);
+            for (int line = 0; line < 8; ++line)
+                std::memcpy(target + line * lineBytes, block.numbers.data() + 4 * line, 4);
+            scales[2 * b * panelRows + row] = block.scales[0];
+            scales[(2 * b + 1) * panelRows + row] = block.scales[1];
+        }
+    }
+}
+
 int blockLineBytes(const PanelLayout &layout)
 {
     return (layout.byteLines + layout.nibbleLines + layout.bitLines) * lineBytes;
@@ -105,15 +152,11 @@ void expandPanelRow(const PanelLayout &layout, const std::uint8_t *panel, int ro
             target[k] = panelFloat(layout.values, panel, k * panelRows + row);
         return;
     }
-    const int bytes = blockLineBytes(layout);
-    for (int start = 0; start < layout.columns; start += layout.groupWidth) {
-        const std::uint8_t *lines =
-            panel + static_cast<std::size_t>(start / blockWidth) * static_cast<std::size_t>(bytes);
-        const float scale = panelScale(layout, panel, start / layout.groupWidth, row);
-        const float min = panelMin(layout, panel, start / layout.groupWidth, row);
-        for (int i = start; i < start + layout.groupWidth; ++i) {
-            const float product = scale * static_cast<float>(panelNumber(layout, lines, row, i % blockWidth));
-            target[i] = layout.hasMin ? product + min : product;
+    for (int group = 0; group < layout.columns / layout.groupWidth; ++group) {
+        const PanelGroup stored = readPanelGroup(layout, panel, group, row);
+        for (int i = 0; i < layout.groupWidth; ++i) {
+            const float product = stored.scale * static_cast<float>(stored.numbers[static_cast<std::size_t>(i)]);
+            target[group * layout.groupWidth + i] = layout.hasMin ? product + stored.min : product;
         }
     }
 }

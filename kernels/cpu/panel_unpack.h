@@ -11,11 +11,15 @@ namespace kernels {
 extern const std::array<std::int8_t, 16> iq4Numbers;
 extern const std::array<std::int8_t, 16> doubledE2m1Numbers;
 
-/// Stored number of row `row`, element `i` (0..31) of a block, with offset and table applied.
-[[nodiscard]] int panelNumber(const PanelLayout &layout, const std::uint8_t *lines, int row, int i);
-/// Scale of a group (of layout.groupWidth elements), and its minimum (0 without one).
-[[nodiscard]] float panelScale(const PanelLayout &layout, const std::uint8_t *panel, std::int64_t group, int row);
-[[nodiscard]] float panelMin(const PanelLayout &layout, const std::uint8_t *panel, std::int64_t group, int row);
+/// One scale of one row and the numbers that it goes with, offset and table applied.
+struct PanelGroup {
+    std::array<int, blockWidth> numbers; ///< layout.groupWidth of them
+    float scale;
+    float min; ///< 0 without one
+};
+
+/// Group `group` (of layout.groupWidth elements along k) of a row of a quantized panel.
+[[nodiscard]] PanelGroup readPanelGroup(const PanelLayout &layout, const std::uint8_t *panel, int group, int row);
 /// Bytes of one block's lines.
 [[nodiscard]] int blockLineBytes(const PanelLayout &layout);
 /// Element of a float panel.

@@ -151,6 +151,10 @@ void unpackLines(const PanelLayout &layout, const std::uint8_t *panel, int count
 void unpackPanelAvx2(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, std::uint8_t *lines,
                      float *scales, float *mins)
 {
+    if (layout.scales == PanelScales::Raw) {
+        unpackRawPanel(layout, panel, first, count, lines, scales);
+        return;
+    }
     const int groupsPerBlock = blockWidth / layout.groupWidth;
     if (layout.scales == PanelScales::Half)
         unpackHalfScales(layout, panel, first, count, scales, mins);

@@ -313,8 +313,14 @@ void TstGgufReader::refusals_data()
     row("bytes overflow", GgufBuilder().rawTensor("w", 0, {std::int64_t{1} << 62}, {}).bytes(), {"\"w\"", "byte size"});
     row("partial block", GgufBuilder().rawTensor("w", 2, {33}, QByteArray(36, 'x')).bytes(),
         {"\"w\"", "33", "Q4_0", "32"});
-    row("removed type", GgufBuilder().rawTensor("w", 4, {32}, QByteArray(36, 'x')).bytes(), {"\"w\"", "type 4"});
-    row("type of a fork", GgufBuilder().rawTensor("w", 139, {256}, QByteArray(200, 'x')).bytes(), {"type 139", "fork"});
+    row("removed type", GgufBuilder().rawTensor("w", 4, {32}, QByteArray(36, 'x')).bytes(),
+        {"\"w\"", "type 4", "Q4_2", "removed"});
+    row("interleaved type of a fork", GgufBuilder().rawTensor("w", 212, {256}, QByteArray(200, 'x')).bytes(),
+        {"type 212", "ik_llama.cpp"});
+    row("type that nobody knows", GgufBuilder().rawTensor("w", 4000, {256}, QByteArray(200, 'x')).bytes(),
+        {"type 4000", "unknown"});
+    row("type of a fork", GgufBuilder().rawTensor("w", 139, {256}, QByteArray(200, 'x')).bytes(),
+        {"type 139", "IQ4_K", "ik_llama.cpp"});
     row("layout not known", GgufBuilder().rawTensor("w", 41, {128}, QByteArray(18, 'x')).bytes(), {"type 41", "Q1_0"});
     row("data too short", GgufBuilder().rawTensor("w", 0, {100}, QByteArray(96, 'x')).bytes(),
         {"\"w\"", "outside", "400", "96"});
@@ -333,10 +339,10 @@ void TstGgufReader::refusals()
 
 void TstGgufReader::listedTypes()
 {
-    const GgufHeader header = read(GgufBuilder().rawTensor("w", 16, {3, 256}, QByteArray(198, 'x')).bytes());
-    QCOMPARE(header.tensors.front().typeName, std::string("IQ2_XXS"));
+    const GgufHeader header = read(GgufBuilder().rawTensor("w", 15, {3, 256}, QByteArray(876, 'x')).bytes());
+    QCOMPARE(header.tensors.front().typeName, std::string("Q8_K"));
     QVERIFY(!header.tensors.front().computable);
-    QCOMPARE(header.tensors.front().bytes, std::uint64_t{198});
+    QCOMPARE(header.tensors.front().bytes, std::uint64_t{876});
 }
 
 void TstGgufReader::unusedBytes()

@@ -118,8 +118,8 @@ void TstInspect::warnings_data()
         QTest::newRow(name) << builder.bytes() << words;
     };
     GgufBuilder base = tinyModel();
-    row("type that cannot be computed", GgufBuilder(base).rawTensor("iq", 16, {256}, QByteArray(66, 'x')),
-        {"IQ2_XXS", "\"iq\"", "cannot be computed"});
+    row("type that cannot be computed", GgufBuilder(base).rawTensor("iq", 15, {256}, QByteArray(292, 'x')),
+        {"Q8_K", "\"iq\"", "cannot be computed"});
     row("bos outside", GgufBuilder(base).u32("tokenizer.ggml.eos_token_id", 4294967295U),
         {"eos_token_id", "4294967295", "3 tokens"});
     row("key of the wrong type", GgufBuilder(base).text("llama.vocab_size", "many"), {"llama.vocab_size", "string"});

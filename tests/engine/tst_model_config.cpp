@@ -203,9 +203,9 @@ void ModelConfigTest::refuses_data()
         {"blk.0.attn_q.weight", "I32", "not supported"});
     row("unknown type",
         [](MemoryCheckpoint &checkpoint) {
-            checkpoint.setTensorType("blk.0.attn_q.weight", kernels::DType::F32, "IQ1_S");
+            checkpoint.setTensorType("blk.0.attn_q.weight", kernels::DType::F32, "Q8_K");
         },
-        {"blk.0.attn_q.weight", "IQ1_S", "not supported"});
+        {"blk.0.attn_q.weight", "Q8_K", "not supported"});
     row("norm type",
         [](MemoryCheckpoint &checkpoint) {
             checkpoint.setTensorType("blk.0.attn_norm.weight", kernels::DType::Q8_0, "Q8_0");

@@ -112,6 +112,8 @@ std::vector<std::int64_t> columnsOf(DType type)
         return {1, 37, 576, 1100};
     case 32:
         return {32, 96, 576, 2144};
+    case 64:
+        return {64, 192, 576, 2112};
     default:
         return {256, 2560};
     }

@@ -81,6 +81,26 @@ std::uint32_t GgufBuilder::typeNumber(kernels::DType type)
         return 30;
     case DType::MXFP4:
         return 39;
+    case DType::IQ1_S:
+        return 19;
+    case DType::IQ1_M:
+        return 29;
+    case DType::IQ2_XXS:
+        return 16;
+    case DType::IQ2_XS:
+        return 17;
+    case DType::IQ2_S:
+        return 22;
+    case DType::IQ3_XXS:
+        return 18;
+    case DType::IQ3_S:
+        return 21;
+    case DType::TQ1_0:
+        return 34;
+    case DType::TQ2_0:
+        return 35;
+    case DType::NVFP4:
+        return 40;
     }
     CHECK(false);
 }

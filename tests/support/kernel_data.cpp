@@ -27,7 +27,13 @@ std::vector<std::size_t> halfPlaces(DType type)
         return {108};
     case DType::Q6_K:
         return {208};
+    case DType::TQ1_0:
+        return {52};
+    case DType::TQ2_0:
+        return {64};
     case DType::MXFP4:
+    case DType::NVFP4:
+    case DType::IQ1_M:
         return {};
     default:
         return {0};
@@ -55,20 +61,42 @@ std::uint8_t exponentOf(Scales kind, std::mt19937 &random)
     return static_cast<std::uint8_t>((kind == Scales::Huge ? 150 : 118) + random() % 4);
 }
 
+/// IQ1_M spreads its fp16 scale over the top four bits of four words.
+void setSpreadHalf(std::byte *words, std::uint16_t half)
+{
+    for (int i = 0; i < 4; ++i) {
+        const auto top = static_cast<std::byte>((half >> (4 * i) & 15) << 4);
+        words[2 * i + 1] = (words[2 * i + 1] & std::byte{15}) | top;
+    }
+}
+
+void setScales(DType type, std::byte *block, std::mt19937 &random, Scales scales)
+{
+    if (type == DType::MXFP4)
+        block[0] = static_cast<std::byte>(exponentOf(scales, random));
+    for (int i = 0; i < 4 && type == DType::NVFP4; ++i) // E4M3: subnormal, usual, close to the largest
+        block[i] = static_cast<std::byte>(scales == Scales::Tiny       ? random() % 8
+                                              : scales == Scales::Huge ? 112 + random() % 15
+                                                                       : 8 + random() % 48);
+    const auto half = [&] {
+        const float sign = (random() & 1) != 0 ? 1.0F : -1.0F;
+        return kernels::floatToHalf(sign * scaleOf(scales, random));
+    };
+    if (type == DType::IQ1_M)
+        setSpreadHalf(block + 48, half());
+    for (const std::size_t place : halfPlaces(type)) {
+        const std::uint16_t bits = half();
+        std::memcpy(block + place, &bits, 2);
+    }
+}
+
 void fillQuantized(Weight &weight, std::mt19937 &random, Scales scales)
 {
     for (std::byte &byte : weight.bytes)
         byte = static_cast<std::byte>(random() & 0xff);
     const auto blockBytes = static_cast<std::size_t>(kernels::info(weight.type).blockBytes);
-    for (std::size_t at = 0; at < weight.bytes.size(); at += blockBytes) {
-        if (weight.type == DType::MXFP4)
-            weight.bytes[at] = static_cast<std::byte>(exponentOf(scales, random));
-        for (const std::size_t place : halfPlaces(weight.type)) {
-            const float sign = (random() & 1) != 0 ? 1.0F : -1.0F;
-            const std::uint16_t half = kernels::floatToHalf(sign * scaleOf(scales, random));
-            std::memcpy(weight.bytes.data() + at + place, &half, 2);
-        }
-    }
+    for (std::size_t at = 0; at < weight.bytes.size(); at += blockBytes)
+        setScales(weight.type, weight.bytes.data() + at, random, scales);
 }
 
 void fillFloats(Weight &weight, std::mt19937 &random, Scales scales)
@@ -88,8 +116,10 @@ void fillFloats(Weight &weight, std::mt19937 &random, Scales scales)
 const std::vector<DType> &weightTypes()
 {
     static const std::vector<DType> types{
-        DType::F32,  DType::F16,  DType::BF16, DType::Q4_0, DType::Q4_1, DType::Q5_0,   DType::Q5_1,   DType::Q8_0,
-        DType::Q2_K, DType::Q3_K, DType::Q4_K, DType::Q5_K, DType::Q6_K, DType::IQ4_NL, DType::IQ4_XS, DType::MXFP4};
+        DType::F32,     DType::F16,   DType::BF16,  DType::Q4_0,  DType::Q4_1,    DType::Q5_0,   DType::Q5_1,
+        DType::Q8_0,    DType::Q2_K,  DType::Q3_K,  DType::Q4_K,  DType::Q5_K,    DType::Q6_K,   DType::IQ4_NL,
+        DType::IQ4_XS,  DType::MXFP4, DType::IQ1_S, DType::IQ1_M, DType::IQ2_XXS, DType::IQ2_XS, DType::IQ2_S,
+        DType::IQ3_XXS, DType::IQ3_S, DType::TQ1_0, DType::TQ2_0, DType::NVFP4};
     return types;
 }
 
