@@ -60,13 +60,18 @@ std::int64_t ConfigReader::countOrZero(std::string_view key, std::int64_t most) 
     return value;
 }
 
-std::vector<int> ConfigReader::countPerLayer(std::string_view key, int layers, std::int64_t most) const
+bool ConfigReader::isArray(std::string_view key) const
 {
     const MetadataValue *value = m_metadata.find(full(key));
-    const bool isArray = value
+    return value
         && (std::holds_alternative<std::vector<std::int64_t>>(*value)
-            || std::holds_alternative<std::vector<std::uint64_t>>(*value));
-    if (!isArray)
+            || std::holds_alternative<std::vector<std::uint64_t>>(*value)
+            || std::holds_alternative<std::vector<bool>>(*value));
+}
+
+std::vector<int> ConfigReader::countPerLayer(std::string_view key, int layers, std::int64_t most) const
+{
+    if (!isArray(key))
         return std::vector<int>(static_cast<std::size_t>(layers), static_cast<int>(count(key, most)));
     const std::vector<std::int64_t> values = m_metadata.integers(full(key)).value();
     if (values.size() != static_cast<std::size_t>(layers))
@@ -98,6 +103,42 @@ double ConfigReader::number(std::string_view key, double fallback) const
     if (!usable(result))
         refuse(key, shortNumber(result), "a finite number");
     return result;
+}
+
+bool ConfigReader::flag(std::string_view key, bool fallback) const
+{
+    return m_metadata.boolean(full(key)).value_or(fallback);
+}
+
+std::vector<double> ConfigReader::positives(std::string_view key) const
+{
+    if (!has(key))
+        return {};
+    std::vector<double> values = m_metadata.numbers(full(key)).value();
+    for (const double value : values) {
+        if (!usable(value) || static_cast<float>(value) <= 0.0F)
+            refuse(key, "an array with " + shortNumber(value) + " in it", "finite, positive numbers");
+    }
+    return values;
+}
+
+std::optional<std::vector<bool>> ConfigReader::flagPerLayer(std::string_view key, int layers) const
+{
+    const MetadataValue *value = m_metadata.find(full(key));
+    if (!value)
+        return std::nullopt;
+    std::vector<bool> flags;
+    if (const auto *direct = std::get_if<std::vector<bool>>(value)) {
+        flags = *direct;
+    } else {
+        const auto numbers = m_metadata.integers(full(key)); // refuses what is no array of numbers
+        for (const std::int64_t each : numbers.value())
+            flags.push_back(each != 0);
+    }
+    if (flags.size() != static_cast<std::size_t>(layers))
+        refuse(key, "an array of " + std::to_string(flags.size()),
+               "an array of " + std::to_string(layers) + ", one per layer");
+    return flags;
 }
 
 std::string ConfigReader::text(std::string_view key, std::string_view fallback) const

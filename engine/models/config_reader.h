@@ -32,6 +32,12 @@ public:
     /// Finite and above 0, in double and in float.
     [[nodiscard]] double positive(std::string_view key, std::optional<double> fallback = std::nullopt) const;
     [[nodiscard]] double number(std::string_view key, double fallback) const; ///< finite
+    [[nodiscard]] bool flag(std::string_view key, bool fallback) const;
+    /// An array of finite numbers above 0; empty where the key is absent.
+    [[nodiscard]] std::vector<double> positives(std::string_view key) const;
+    /// One flag per layer from an array of booleans or of numbers, where 0 is false; none where the key is absent.
+    [[nodiscard]] std::optional<std::vector<bool>> flagPerLayer(std::string_view key, int layers) const;
+    [[nodiscard]] bool isArray(std::string_view key) const;
     [[nodiscard]] std::string text(std::string_view key, std::string_view fallback) const;
 
     /// "key llama.block_count is <found>; wanted <wanted>"

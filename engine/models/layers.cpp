@@ -3,68 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <numbers>
+#include <functional>
+#include <numeric>
 
 namespace engine {
-namespace {
-
-/// The dimension (in pairs) that turns `rotations` times over the trained context. Source: arXiv:2309.00071,
-/// section 3.2.
-double yarnPair(const RopeConfig &rope, double rotations)
-{
-    return rope.dimensions * std::log(rope.originalContext / (rotations * 2.0 * std::numbers::pi))
-        / (2.0 * std::log(rope.base));
-}
-
-/// Share of extrapolation of each pair: 1 for fast ones, which keep their frequency, down to 0 for slow ones.
-std::vector<double> yarnRamp(const RopeConfig &rope)
-{
-    const int pairs = rope.dimensions / 2;
-    const double low = std::max(0.0, std::floor(yarnPair(rope, rope.betaFast)));
-    double high = std::min(rope.dimensions - 1.0, std::ceil(yarnPair(rope, rope.betaSlow)));
-    if (high <= low)
-        high = low + 0.001; // a step instead of a division by zero
-    std::vector<double> ramp(static_cast<std::size_t>(pairs));
-    for (int i = 0; i < pairs; ++i)
-        ramp[static_cast<std::size_t>(i)] = rope.extrapolation * (1.0 - std::clamp((i - low) / (high - low), 0.0, 1.0));
-    return ramp;
-}
-
-void applyYarn(const RopeConfig &rope, kernels::RopeTable &table)
-{
-    const std::vector<double> ramp = yarnRamp(rope);
-    for (std::size_t i = 0; i < ramp.size(); ++i) {
-        const double extrapolated = table.inverseFrequencies[i];
-        table.inverseFrequencies[i] = extrapolated / rope.factor * (1.0 - ramp[i]) + extrapolated * ramp[i];
-    }
-    // Temperature of section 3.4; nothing to correct when the context does not grow.
-    const double scale = rope.factor > 1.0 ? 0.1 * std::log(rope.factor) + 1.0 : 1.0;
-    table.attentionFactor = static_cast<float>(rope.attentionFactor * scale);
-}
-
-} // namespace
-
-kernels::RopeTable makeRopeTable(const RopeConfig &rope, std::span<const float> factors)
-{
-    kernels::RopeTable table;
-    table.rotaryDim = rope.dimensions;
-    table.interleaved = rope.interleaved;
-    const int pairs = rope.dimensions / 2;
-    CHECK(factors.empty() || factors.size() == static_cast<std::size_t>(pairs));
-    for (int i = 0; i < pairs; ++i) {
-        double frequency = std::pow(rope.base, -2.0 * i / rope.dimensions);
-        if (!factors.empty())
-            frequency /= static_cast<double>(factors[static_cast<std::size_t>(i)]);
-        if (rope.scaling == RopeScaling::Linear)
-            frequency /= rope.factor;
-        table.inverseFrequencies.push_back(frequency);
-    }
-    if (rope.scaling == RopeScaling::Yarn)
-        applyYarn(rope, table);
-    return table;
-}
-
 WeightLoader::WeightLoader(const Checkpoint &checkpoint, kernels::Ops &ops, ProgressCallback progress,
                            std::stop_token stop)
     : m_checkpoint(checkpoint)
@@ -103,14 +45,31 @@ std::unique_ptr<kernels::PackedWeight> WeightLoader::matrix(std::initializer_lis
     return packed;
 }
 
+std::unique_ptr<kernels::PackedWeight> WeightLoader::splitMatrix(const std::string &name, int parts)
+{
+    const TensorInfo *tensor = m_checkpoint.find(name);
+    CHECK(tensor && tensor->shape.size() == 2 && parts > 0 && tensor->shape[0] % parts == 0);
+    const std::span<const std::byte> bytes = m_checkpoint.bytes(*tensor);
+    const std::int64_t rows = tensor->shape[0] / parts;
+    const std::size_t stride = bytes.size() / static_cast<std::size_t>(parts);
+    std::vector<kernels::WeightPart> pieces;
+    for (int i = 0; i < parts; ++i)
+        pieces.push_back(
+            {name, tensor->type, rows, tensor->shape[1], bytes.data() + static_cast<std::size_t>(i) * stride});
+    auto packed = m_ops.pack(pieces);
+    finish(*tensor);
+    return packed;
+}
+
 std::vector<float> WeightLoader::values(const std::string &name)
 {
     const TensorInfo *tensor = m_checkpoint.find(name);
     if (!tensor)
         return {};
-    CHECK(tensor->shape.size() == 1);
-    std::vector<float> result(static_cast<std::size_t>(tensor->shape[0]));
-    kernels::dequantize(tensor->type, m_checkpoint.bytes(*tensor).data(), result.data(), tensor->shape[0]);
+    const auto elements =
+        std::accumulate(tensor->shape.begin(), tensor->shape.end(), std::int64_t{1}, std::multiplies<>());
+    std::vector<float> result(static_cast<std::size_t>(elements));
+    kernels::dequantize(tensor->type, m_checkpoint.bytes(*tensor).data(), result.data(), elements);
     finish(*tensor);
     return result;
 }
@@ -124,9 +83,12 @@ Tensor WeightLoader::upload(std::span<const float> values)
     return tensor;
 }
 
-Tensor WeightLoader::vector(const std::string &name)
+Tensor WeightLoader::vector(const std::string &name, float offset)
 {
-    return upload(values(name));
+    std::vector<float> all = values(name);
+    for (float &value : all)
+        value += offset;
+    return upload(all);
 }
 
 Tensor WeightLoader::stackedBias(std::initializer_list<std::string> names, std::initializer_list<std::int64_t> sizes)

@@ -14,10 +14,6 @@
 
 namespace engine {
 
-/// The frequencies of one kind of layer. `factors` divide them, [dimensions / 2] or empty (Llama 3).
-/// Source: Su et al. 2021, arXiv:2104.09864; yarn: Peng et al. 2023, arXiv:2309.00071, sections 3.2 to 3.4.
-[[nodiscard]] kernels::RopeTable makeRopeTable(const RopeConfig &rope, std::span<const float> factors);
-
 /// Turns the tensors of a checkpoint into a backend's own form, one at a time: packs, gives the file's pages back,
 /// reports progress, and looks whether to stop.
 class WeightLoader {
@@ -31,13 +27,16 @@ public:
     [[nodiscard]] bool has(const std::string &name) const { return m_checkpoint.find(name) != nullptr; }
     /// The matrices of those names stacked along the rows. \throws Error Cancelled
     [[nodiscard]] std::unique_ptr<kernels::PackedWeight> matrix(std::initializer_list<std::string> names);
-    /// A norm weight or bias as float32 on the device; empty when the tensor is absent. \throws Error Cancelled
-    [[nodiscard]] Tensor vector(const std::string &name);
+    /// One matrix seen as `parts` matrices of equal rows, as of gate and up in one tensor. \throws Error Cancelled
+    [[nodiscard]] std::unique_ptr<kernels::PackedWeight> splitMatrix(const std::string &name, int parts);
+    /// A norm weight or bias as float32 on the device, each element larger by `offset`; empty when the tensor is
+    /// absent. \throws Error Cancelled
+    [[nodiscard]] Tensor vector(const std::string &name, float offset = 0.0F);
     /// Biases of stacked matrices one after another, zeros for absent ones; empty when all are absent.
     /// `sizes` are the rows of the matrices.
     [[nodiscard]] Tensor stackedBias(std::initializer_list<std::string> names,
                                      std::initializer_list<std::int64_t> sizes);
-    /// Values of a small tensor on the host; empty when it is absent.
+    /// Values of a small tensor on the host, slowest dimension first; empty when it is absent.
     [[nodiscard]] std::vector<float> values(const std::string &name);
 
 private:

@@ -22,7 +22,8 @@ struct ForwardBatch {
     std::vector<int> contextLengths; ///< [sequences], including this step's tokens
     std::vector<int> blockTables;    ///< [sequences, maxBlocks]
     int maxBlocks = 0;
-    std::vector<int> logitRows; ///< token rows whose logits are wanted
+    std::vector<int> logitRows;    ///< token rows whose logits are wanted
+    std::vector<int> ropeVariants; ///< [sequences], by ModelConfig::ropeVariants and known length; empty = all 0
 };
 
 /// A network with its weights on one rank. Thread: the rank's worker.

@@ -47,6 +47,8 @@ std::vector<LayerConfig> readLayerConfigs(const ConfigReader &reader, int layers
         if (heads[i] % kvHeads[i] != 0)
             reader.refuse("attention.head_count_kv", std::to_string(kvHeads[i]),
                           "a number that divides the " + std::to_string(heads[i]) + " heads");
+        if (heads[i] != heads[0] || kvHeads[i] != kvHeads[0])
+            reader.refuse("attention.head_count", "different from layer to layer", "the same number in every layer");
         configs[i].heads = heads[i];
         configs[i].kvHeads = kvHeads[i];
         configs[i].intermediate = widths[i];
@@ -71,41 +73,40 @@ int readHeadDim(const ConfigReader &reader, const ModelConfig &config)
     return keyLength;
 }
 
-void readYarn(const ConfigReader &reader, const ModelConfig &config, RopeConfig &rope)
+/// Which layers have the window: by an array or an interval in the file, else by the family's interval.
+std::vector<bool> readWindowed(const ConfigReader &reader, int layers, int defaultPattern)
 {
-    if (rope.base <= 1.0)
-        reader.refuse("rope.freq_base", std::to_string(rope.base), "a number above 1 for yarn scaling");
-    rope.originalContext =
-        static_cast<int>(reader.count("rope.scaling.original_context_length", longest, config.contextLength));
-    rope.attentionFactor = reader.positive("rope.scaling.attn_factor", 1.0);
-    rope.attentionFactor = reader.positive("rope.scaling.yarn_attn_factor", rope.attentionFactor);
-    rope.betaFast = reader.positive("rope.scaling.yarn_beta_fast", rope.betaFast);
-    rope.betaSlow = reader.positive("rope.scaling.yarn_beta_slow", rope.betaSlow);
-    rope.extrapolation = reader.number("rope.scaling.yarn_ext_factor", 1.0);
-    if (rope.extrapolation < 0.0) // the format's way of saying "by the scaling type"
-        rope.extrapolation = 1.0;
+    constexpr const char *key = "attention.sliding_window_pattern";
+    if (reader.isArray(key))
+        return reader.flagPerLayer(key, layers).value();
+    const auto pattern = reader.has(key) ? reader.countOrZero(key, widest) : defaultPattern;
+    std::vector<bool> windowed(static_cast<std::size_t>(layers), true);
+    for (std::size_t i = 0; pattern > 0 && i < windowed.size(); ++i)
+        windowed[i] = static_cast<std::int64_t>(i + 1) % pattern != 0;
+    return windowed;
 }
 
-RopeConfig readRope(const ConfigReader &reader, const ModelConfig &config)
+void readWindows(const ConfigReader &reader, ModelConfig &config, int defaultPattern)
 {
-    RopeConfig rope;
-    rope.base = reader.positive("rope.freq_base", 10000.0);
-    rope.dimensions = static_cast<int>(reader.count("rope.dimension_count", config.headDim, config.headDim));
-    if (rope.dimensions % 2 != 0)
-        reader.refuse("rope.dimension_count", std::to_string(rope.dimensions), "an even number");
-    const std::string type = reader.text("rope.scaling.type", reader.has("rope.scale_linear") ? "linear" : "none");
-    if (type == "none")
-        return rope;
-    rope.factor = reader.positive("rope.scaling.factor", reader.positive("rope.scale_linear", 1.0));
-    if (type == "linear") {
-        rope.scaling = RopeScaling::Linear;
-    } else if (type == "yarn") {
-        rope.scaling = RopeScaling::Yarn;
-        readYarn(reader, config, rope);
-    } else {
-        reader.refuse("rope.scaling.type", utf8::quoted(type), "none, linear or yarn; other types are not supported");
+    const auto window = static_cast<int>(reader.countOrZero("attention.sliding_window", longest));
+    if (window == 0)
+        return;
+    const std::vector<bool> windowed = readWindowed(reader, config.layers, defaultPattern);
+    for (std::size_t i = 0; i < windowed.size(); ++i)
+        config.layer[i].window = windowed[i] ? window : 0;
+}
+
+/// Rotary embedding of windowed layers where it differs, and the layers that have none.
+void readRopeOfLayers(const ConfigReader &reader, ModelConfig &config)
+{
+    config.localRope = config.rope;
+    if (const auto rotates = reader.flagPerLayer("rope.layers", config.layers)) {
+        for (std::size_t i = 0; i < rotates->size(); ++i)
+            config.layer[i].rotates = (*rotates)[i];
     }
-    return rope;
+    if (!reader.has("rope.freq_base_swa") && !reader.has("rope.scaling_swa.type"))
+        return;
+    useLocalRope(config, reader, reader.positive("rope.freq_base_swa", config.rope.base));
 }
 
 MoeConfig readExperts(const ConfigReader &reader)
@@ -145,7 +146,50 @@ std::int64_t countParameters(const Checkpoint &checkpoint)
     return total;
 }
 
+bool anyLayerHas(const Checkpoint &checkpoint, int layers, const char *part, const char *suffix)
+{
+    for (int i = 0; i < layers; ++i) {
+        if (checkpoint.find(layerTensor(i, part, suffix)))
+            return true;
+    }
+    return false;
+}
+
+/// What the file's tensors say. A bias that one layer has is wanted of all.
+void readForms(const Checkpoint &checkpoint, ModelConfig &config)
+{
+    const auto bias = [&](std::initializer_list<const char *> parts) {
+        return std::any_of(parts.begin(), parts.end(),
+                           [&](const char *part) { return anyLayerHas(checkpoint, config.layers, part, "bias"); });
+    };
+    config.tiedHead = !checkpoint.find("output.weight");
+    config.fusedQkv = anyLayerHas(checkpoint, config.layers, "attn_qkv", "weight");
+    config.attentionBias = bias({"attn_q", "attn_k", "attn_v", "attn_qkv"});
+    config.outputBias = bias({"attn_output"});
+    config.feedForwardBias = bias({"ffn_gate", "ffn_up", "ffn_down"});
+    config.normBias = bias({"attn_norm", "ffn_norm"});
+}
+
 } // namespace
+
+void useLocalRope(ModelConfig &config, const ConfigReader &reader, double base)
+{
+    config.localRope = RopeConfig{};
+    config.localRope.base = base;
+    config.localRope.dimensions = config.rope.dimensions;
+    config.localRope.interleaved = config.rope.interleaved;
+    readRopeScaling(reader, {"rope.scaling_swa.", config.contextLength, false}, config.localRope);
+    if (ropeVariants(config.localRope).switchLength != 0)
+        reader.refuse("rope.scaling_swa.type", "one that depends on the length of the sequence",
+                      "none, linear, yarn or llama3 for layers with a window");
+    for (LayerConfig &layer : config.layer)
+        layer.localRope = layer.window > 0;
+}
+
+int ModelConfig::maxWindow() const
+{
+    return largest(layer, &LayerConfig::window);
+}
 
 int ModelConfig::maxHeads() const
 {
@@ -181,7 +225,7 @@ const std::string &architectureOf(const Checkpoint &checkpoint)
     return *name;
 }
 
-ModelConfig readCommonConfig(const Checkpoint &checkpoint)
+ModelConfig readCommonConfig(const Checkpoint &checkpoint, const FamilyDefaults &defaults)
 {
     ModelConfig config;
     config.architecture = architectureOf(checkpoint);
@@ -193,13 +237,22 @@ ModelConfig readCommonConfig(const Checkpoint &checkpoint)
     config.contextLength = static_cast<int>(reader.count("context_length", longest));
     config.layer = readLayerConfigs(reader, config.layers);
     config.headDim = readHeadDim(reader, config);
-    config.normEpsilon = static_cast<float>(reader.positive("attention.layer_norm_rms_epsilon"));
+    config.norm = defaults.norm;
+    config.normEpsilon = static_cast<float>(reader.positive(
+        defaults.norm == NormKind::Rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon"));
+    config.normWeightOffset = static_cast<float>(reader.number("norm_weight_offset", 0.0));
     config.attentionScale =
         static_cast<float>(reader.positive("attention.scale", 1.0 / std::sqrt(static_cast<double>(config.headDim))));
-    config.rope = readRope(reader, config);
+    const bool factorTensors =
+        checkpoint.find("rope_factors_short.weight") && checkpoint.find("rope_factors_long.weight");
+    config.rope = readRope(reader, config.headDim, {"rope.scaling.", config.contextLength, factorTensors},
+                           defaults.interleavedRope);
+    readWindows(reader, config, defaults.windowPattern);
+    readRopeOfLayers(reader, config);
     config.moe = readExperts(reader);
     config.vocab = readVocab(checkpoint);
     config.parameters = countParameters(checkpoint);
+    readForms(checkpoint, config);
     return config;
 }
 

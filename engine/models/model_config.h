@@ -3,6 +3,7 @@
 
 #include "engine/cache/kv_cache.h"
 #include "engine/io/checkpoint.h"
+#include "engine/models/rope_config.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -11,20 +12,23 @@
 
 namespace engine {
 
-enum class RopeScaling { None, Linear, Yarn };
+enum class NormKind {
+    Rms,
+    Layer, ///< mean and variance
+};
 
-/// Rotary embedding as the checkpoint describes it; layers.h makes the frequency table from it.
-struct RopeConfig {
-    double base = 10000.0;
-    int dimensions = 0;      ///< leading elements of a head that rotate, even
-    bool interleaved = true; ///< pairs (2i, 2i + 1); else (i, i + dimensions / 2)
-    RopeScaling scaling = RopeScaling::None;
-    double factor = 1.0;          ///< of the context
-    int originalContext = 0;      ///< yarn: tokens that the model was trained on before scaling
-    double attentionFactor = 1.0; ///< yarn: multiplies the factor derived from `factor`
-    double betaFast = 32.0;
-    double betaSlow = 1.0;
-    double extrapolation = 1.0; ///< yarn: share of the ramp that is applied
+/// Where a branch (attention or feed-forward) is normed.
+enum class NormPlacement {
+    Before, ///< its input
+    After,  ///< its output
+    Both,
+};
+
+enum class QueryKeyNorm {
+    None,
+    Head,    ///< each head by itself, all with one weight [headDim]
+    OwnHead, ///< each head by itself with a weight of its own, [heads, headDim]
+    All,     ///< all heads of a token together, [heads * headDim]
 };
 
 /// Experts of a mixture; none when `experts` is 0.
@@ -37,9 +41,10 @@ struct MoeConfig {
 struct LayerConfig {
     int heads = 0;
     int kvHeads = 0;
-    int intermediate = 0; ///< width of the feed-forward part
-    int window = 0;       ///< keys seen by a query including itself; 0 = all
-    bool rotates = true;  ///< applies rotary embedding
+    int intermediate = 0;   ///< width of the feed-forward part
+    int window = 0;         ///< keys seen by a query including itself; 0 = all
+    bool rotates = true;    ///< applies rotary embedding
+    bool localRope = false; ///< by ModelConfig::localRope
 };
 
 /// Sizes and constants of a network. Every value has been checked: positive, finite, divisible where it must be.
@@ -52,24 +57,41 @@ struct ModelConfig {
     int vocab = 0;
     int contextLength = 0;
     float normEpsilon = 0.0F;
+    NormKind norm = NormKind::Rms;
+    NormPlacement placement = NormPlacement::Before;
+    bool parallel = false;         ///< both branches of a layer read the same state, their results are added together
+    float normWeightOffset = 0.0F; ///< added to the weights of all norms when they are loaded
     RopeConfig rope;
+    RopeConfig localRope;           ///< of layers that say so
     std::vector<LayerConfig> layer; ///< [layers]
     MoeConfig moe;
 
     kernels::Activation activation = kernels::Activation::Silu;
+    bool gated = true;             ///< act(gate) * up; else act(up)
     float embeddingScale = 1.0F;   ///< multiplies the embedding rows
     float residualScale = 1.0F;    ///< multiplies what a branch adds to the residual stream
     float logitScale = 1.0F;       ///< multiplies the logits
     float attentionScale = 0.0F;   ///< of q·k; set to 1 / sqrt(headDim) where the file gives none
+    bool sinks = false;            ///< every head has a sink that takes a share of the softmax
     float attentionSoftCap = 0.0F; ///< 0 = none
     float logitSoftCap = 0.0F;     ///< 0 = none
 
-    bool tiedHead = false;       ///< the output matrix is the embedding
-    bool attentionBias = false;  ///< q, k and v have biases
-    bool outputBias = false;     ///< attn_output has a bias
-    bool qkNorm = false;         ///< queries and keys are normalised per head
+    bool tiedHead = false;                        ///< the output matrix is the embedding
+    bool headBias = false;                        ///< the output matrix has a bias
+    bool fusedQkv = false;                        ///< the file holds q, k and v as one matrix attn_qkv
+    bool fusedGateUp = false;                     ///< the file's ffn_up holds gate, then up
+    bool attentionBias = false;                   ///< q, k and v have biases
+    bool outputBias = false;                      ///< attn_output has a bias
+    bool feedForwardBias = false;                 ///< ffn_gate, ffn_up and ffn_down have biases
+    bool normBias = false;                        ///< all norms but those of queries and keys have biases
+    bool feedForwardNorm = true;                  ///< with `parallel`: the feed-forward part has a norm of its own
+    std::string feedForwardNormName = "ffn_norm"; ///< the norm before the feed-forward part
+    QueryKeyNorm queryKeyNorm = QueryKeyNorm::None;
     std::int64_t parameters = 0; ///< elements of all weights in the checkpoint
 
+    [[nodiscard]] bool windowed() const { return maxWindow() > 0; }
+    [[nodiscard]] int maxWindow() const;
+    [[nodiscard]] RopeVariants ropeVariants() const { return engine::ropeVariants(rope); }
     [[nodiscard]] int maxHeads() const;
     [[nodiscard]] int maxKvHeads() const;
     [[nodiscard]] int maxIntermediate() const;
@@ -77,10 +99,20 @@ struct ModelConfig {
     [[nodiscard]] KvShape kvShape(int blockTokens, kernels::DType dtype) const;
 };
 
-/// Reads and checks the keys that all families share: `<architecture>.block_count` and so on, and the vocabulary's
-/// size from token_embd. Families add what they alone have.
+/// What a family says where the file does not.
+struct FamilyDefaults {
+    bool interleavedRope = false;
+    NormKind norm = NormKind::Rms;
+    int windowPattern = 0; ///< every n-th layer sees all keys; 0: all layers have the window
+};
+
+/// Reads and checks the keys that all families share: `<architecture>.block_count` and so on, the vocabulary's size
+/// from token_embd, and which biases and fused matrices the file has. Families add what they alone have.
 /// \throws Error Refused naming the key, what was found and what is wanted
-[[nodiscard]] ModelConfig readCommonConfig(const Checkpoint &checkpoint);
+[[nodiscard]] ModelConfig readCommonConfig(const Checkpoint &checkpoint, const FamilyDefaults &defaults = {});
+
+/// Gives layers that have a window a rotary embedding of that base, with the scaling of `rope.scaling_swa.*` if any.
+void useLocalRope(ModelConfig &config, const ConfigReader &reader, double base);
 
 /// general.architecture. \throws Error Refused when it is absent or no string
 [[nodiscard]] const std::string &architectureOf(const Checkpoint &checkpoint);

@@ -58,7 +58,12 @@ void checkTensor(const Checkpoint &checkpoint, const ExpectedTensor &wanted,
 
 std::string layerTensor(int layer, const char *part, const char *suffix)
 {
-    return "blk." + std::to_string(layer) + "." + part + "." + suffix;
+    return layerPrefix(layer, part) + "." + suffix;
+}
+
+std::string layerPrefix(int layer, const char *part)
+{
+    return "blk." + std::to_string(layer) + "." + part;
 }
 
 std::string describeShape(const std::vector<std::int64_t> &shape)

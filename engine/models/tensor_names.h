@@ -27,6 +27,9 @@ struct ExpectedTensor {
 /// "blk.3.attn_q.weight"
 [[nodiscard]] std::string layerTensor(int layer, const char *part, const char *suffix = "weight");
 
+/// "blk.3.attn_q"
+[[nodiscard]] std::string layerPrefix(int layer, const char *part);
+
 /// "[64, 320]" in the order of files and tools: fastest dimension first.
 [[nodiscard]] std::string describeShape(const std::vector<std::int64_t> &shape);
 

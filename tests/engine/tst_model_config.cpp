@@ -170,7 +170,7 @@ void ModelConfigTest::refuses_data()
     row("base infinite", set("rope.freq_base", 1e300), {"rope.freq_base", "finite"});
     row("rope odd", set("rope.dimension_count", whole(7)), {"rope.dimension_count", "7", "even"});
     row("rope wide", set("rope.dimension_count", whole(16)), {"rope.dimension_count", "16"});
-    row("scaling unknown", set("rope.scaling.type", std::string("longrope")), {"rope.scaling.type", "longrope"});
+    row("scaling unknown", set("rope.scaling.type", std::string("su")), {"rope.scaling.type", "su", "longrope"});
     row("scaling factor 0",
         [](MemoryCheckpoint &checkpoint) {
             checkpoint.set("llama.rope.scaling.type", std::string("linear"));
