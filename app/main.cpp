@@ -16,12 +16,14 @@
 #include <QFileInfo>
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <optional>
 
 namespace {
 
 constexpr int wrongUsage = 2;
+constexpr int noDisplay = 4; // packaging/run goes on in the terminal then
 
 struct Arguments {
     QString model;
@@ -31,6 +33,22 @@ struct Arguments {
 void fail(const QString &why)
 {
     std::fprintf(stderr, "error: %s\n", qPrintable(why));
+}
+
+/// Qt aborts the program when no display answers; here that is an error like any other. Only in force while the
+/// application object is made.
+void duringStart(QtMsgType type, const QMessageLogContext &, const QString &message)
+{
+    if (type != QtFatalMsg) {
+        std::fprintf(stderr, "%s\n", qPrintable(message));
+        return;
+    }
+    fail(QStringLiteral(
+             "no window can be opened: found DISPLAY \"%1\", WAYLAND_DISPLAY \"%2\" and QT_QPA_PLATFORM \"%3\", "
+             "wanted a display that answers; lathe-cli needs none")
+             .arg(qEnvironmentVariable("DISPLAY"), qEnvironmentVariable("WAYLAND_DISPLAY"),
+                  qEnvironmentVariable("QT_QPA_PLATFORM")));
+    std::_Exit(noDisplay);
 }
 
 /// Reads the command line; --help and --version end the program here, as they need no window.
@@ -101,7 +119,9 @@ int runWindow(const Arguments &arguments)
 
 int run(int argc, char **argv, const Arguments &arguments)
 {
+    const QtMessageHandler usualHandler = qInstallMessageHandler(duringStart);
     QApplication application(argc, argv);
+    qInstallMessageHandler(usualHandler);
     QApplication::setStyle(QStringLiteral("Fusion"));
     QApplication::setApplicationName(QStringLiteral("lathe"));
     QApplication::setApplicationDisplayName(QStringLiteral("Lathe"));

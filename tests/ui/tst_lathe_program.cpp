@@ -60,6 +60,16 @@ private slots:
         QVERIFY2(result.err.contains("broken.gguf"), result.err.constData());
     }
 
+    void aDisplayThatDoesNotAnswerIsAnError()
+    {
+        const auto result = run({}, "no-such-platform");
+        QCOMPARE(result.status, 4);
+        QVERIFY(result.out.isEmpty());
+        QCOMPARE(result.err.count("error: "), 1);
+        QVERIFY2(result.err.contains("error: no window can be opened") && result.err.contains("no-such-platform"),
+                 result.err.constData());
+    }
+
     // The window opens, a signal ends it like a closed window, and log and settings are where XDG says.
     void opensAndEnds()
     {
