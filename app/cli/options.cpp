@@ -125,7 +125,7 @@ void addModelOptions(CLI::App &command, ModelOptions &o)
         ->group(group);
     command.add_flag("--profile", o.profile, "time per operation and layer, on standard error")->group(group);
     command.add_option("--stats", o.statsFile, "write totals of the run to FILE as JSON")->group(group);
-    command.add_option("--seed", o.seed, "sampling seed (default: random)")->group(group);
+    command.add_option("--seed", o.seed, "sampling seed (default: random, 0 in bench)")->group(group);
 }
 
 engine::EngineConfig engineConfig(const ModelOptions &o)
