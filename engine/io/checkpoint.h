@@ -27,6 +27,8 @@ class Metadata {
 public:
     /// `typeName` is the value's type as the file declares it ("uint32", "array of int8"); empty when it has none.
     void add(std::string key, MetadataValue value, std::string typeName = {});
+    /// As add(), in place of a value that the key has already.
+    void set(std::string key, MetadataValue value);
     /// The file that errors name.
     void setSource(std::string path) { m_source = std::move(path); }
     [[nodiscard]] const MetadataValue *find(std::string_view key) const;

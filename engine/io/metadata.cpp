@@ -28,6 +28,18 @@ void Metadata::add(std::string key, MetadataValue value, std::string typeName)
     m_entries.emplace_back(std::move(key), std::move(value));
 }
 
+void Metadata::set(std::string key, MetadataValue value)
+{
+    for (std::size_t i = 0; i < m_entries.size(); ++i) {
+        if (m_entries[i].first == key) {
+            m_typeNames[i] = kindNames[value.index()];
+            m_entries[i].second = std::move(value);
+            return;
+        }
+    }
+    add(std::move(key), std::move(value));
+}
+
 const MetadataValue *Metadata::find(std::string_view key) const
 {
     for (const auto &[name, value] : m_entries) {

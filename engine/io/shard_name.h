@@ -12,12 +12,13 @@ struct ShardName {
     std::string prefix; ///< folder and name before the numbers
     int number = 1;     ///< 1-based
     int count = 1;
+    std::string extension = ".gguf";
 
     /// The path of another shard of the same set.
     [[nodiscard]] std::string path(int otherNumber) const;
 };
 
 /// Empty when the path is not formed like a shard's.
-[[nodiscard]] std::optional<ShardName> parseShardName(std::string_view path);
+[[nodiscard]] std::optional<ShardName> parseShardName(std::string_view path, std::string_view extension = ".gguf");
 
 } // namespace engine

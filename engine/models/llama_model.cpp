@@ -4,6 +4,8 @@
 #include "engine/models/decoder_tensors.h"
 #include "engine/models/model_registry.h"
 
+#include <array>
+
 namespace engine {
 namespace {
 
@@ -32,7 +34,18 @@ ModelConfig readLlamaConfig(const Checkpoint &checkpoint)
 
 ModelFamily llamaFamily()
 {
-    return {"llama", readLlamaConfig, decoderTensors, loadDecoder};
+    // Experts of mixtral are named by what they compute: w2(act(w1 x) * w3 x).
+    static constexpr std::array names = {
+        HfName{"model.layers.{}.block_sparse_moe.gate", "blk.{}.ffn_gate_inp"},
+        HfName{"model.layers.{}.block_sparse_moe.experts.{}.w1", "blk.{}.ffn_gate.{}"},
+        HfName{"model.layers.{}.block_sparse_moe.experts.{}.w2", "blk.{}.ffn_down.{}"},
+        HfName{"model.layers.{}.block_sparse_moe.experts.{}.w3", "blk.{}.ffn_up.{}"},
+    };
+    HfFamily hf;
+    hf.modelTypes = {"llama", "mistral", "mixtral"};
+    hf.architectures = {"LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM"};
+    hf.names = names;
+    return {"llama", readLlamaConfig, decoderTensors, loadDecoder, hf};
 }
 
 } // namespace engine

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "engine/models/hf_family.h"
 #include "engine/models/layers.h"
 #include "engine/models/model.h"
 #include "engine/models/tensor_names.h"
@@ -19,6 +20,7 @@ struct ModelFamily {
     std::vector<ExpectedTensor> (*tensors)(const ModelConfig &config);
     /// \pre checkTensors has passed
     std::unique_ptr<Model> (*load)(const ModelConfig &config, WeightLoader &loader);
+    HfFamily hf{}; ///< of Hugging Face folders
 };
 
 /// All families, one row each.

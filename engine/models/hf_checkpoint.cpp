@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/models/hf_checkpoint.h"
+
+#include "engine/core/printable.h"
+#include "engine/io/safetensors_set.h"
+#include "engine/models/hf_names.h"
+#include "engine/models/hf_tensors.h"
+#include "engine/models/hf_translate.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+namespace engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const std::string &path, const std::string &problem)
+{
+    throw Error(ErrorCode::Refused, inQuotes(path) + " " + problem);
+}
+
+/// Layers behind the last one, which some models have for speculative decoding, are not read.
+std::int64_t extraLayers(const HfConfig &config)
+{
+    return config.count("num_nextn_predict_layers", 1000, 0, 0);
+}
+
+class HfCheckpoint final : public Checkpoint {
+public:
+    HfCheckpoint(std::string folder, const HfModelConfig &model)
+        : m_folder(std::move(folder))
+        , m_metadata(translateHfConfig(model))
+        , m_set(SafetensorsSet::openFolder(m_folder))
+        , m_warnings(m_set->warnings())
+    {
+        if (m_set->entries().empty())
+            refuse(m_folder, "has no .safetensors file with weights; other formats of weights are not read");
+        refuseQuantized(model.config);
+        addTensors(model);
+        addNames();
+        noteTiedHead(model.config);
+    }
+
+    [[nodiscard]] const std::string &path() const override { return m_folder; }
+    [[nodiscard]] const Metadata &metadata() const override { return m_metadata; }
+    [[nodiscard]] const std::vector<TensorInfo> &tensors() const override { return m_infos; }
+    [[nodiscard]] std::uint64_t fileBytes() const override { return m_set->fileBytes(); }
+    [[nodiscard]] std::vector<std::string> warnings() const override { return m_warnings; }
+    [[nodiscard]] std::string checkUnchanged() const override { return m_set->checkUnchanged(); }
+
+    [[nodiscard]] const TensorInfo *find(std::string_view name) const override
+    {
+        const auto found = m_byName.find(name);
+        return found == m_byName.end() ? nullptr : &m_infos[found->second];
+    }
+
+    [[nodiscard]] std::span<const std::byte> bytes(const TensorInfo &tensor) const override
+    {
+        const HfTensor &source = sourceOf(tensor);
+        if (!tensor.computable)
+            refuse(m_set->filePath(*source.source),
+                   "holds the tensor " + inQuotes(source.source->tensor.name) + " of the type " + tensor.typeName
+                       + ", which cannot be computed");
+        if (!source.make)
+            return m_set->bytes(*source.source).subspan(source.offset, tensor.bytes);
+        const std::lock_guard lock(m_madeMutex);
+        const auto [made, isNew] = m_made.try_emplace(&source);
+        if (isNew)
+            made->second = source.make();
+        CHECK(made->second.size() == tensor.bytes);
+        return made->second;
+    }
+
+    void releasePages(const TensorInfo &tensor) const override
+    {
+        const HfTensor &source = sourceOf(tensor);
+        m_set->releasePages(*source.source);
+        const std::lock_guard lock(m_madeMutex);
+        m_made.erase(&source);
+    }
+
+private:
+    [[nodiscard]] const HfTensor &sourceOf(const TensorInfo &tensor) const
+    {
+        return m_tensors[m_byName.at(tensor.name)];
+    }
+
+    void refuseQuantized(const HfConfig &config) const
+    {
+        const auto quantization = config.object("quantization_config");
+        if (!quantization)
+            return;
+        const std::string method = quantization->text("quant_method").value_or("unnamed");
+        if (method != "mxfp4")
+            quantization->refuse("quant_method", inQuotes(method), "mxfp4; other quantised weights are not supported");
+    }
+
+    void addTensors(const HfModelConfig &model)
+    {
+        const std::int64_t layers =
+            m_metadata.integer(std::string(model.family->architecture) + ".block_count").value_or(0);
+        const bool skipsBeyond = extraLayers(model.config) > 0;
+        std::size_t beyond = 0;
+        for (const SafetensorsSet::Entry &entry : m_set->entries()) {
+            const std::string &name = entry.tensor.name;
+            if (isDerivedHfTensor(name))
+                continue;
+            const auto match = matchHfName(name, model.family->hf.names);
+            if (match && skipsBeyond && match->layer >= layers)
+                ++beyond;
+            else if (match)
+                addHfTensors(*m_set, entry, *match, m_tensors);
+            else
+                m_tensors.push_back(plainHfTensor(*m_set, entry, name));
+        }
+        if (beyond > 0)
+            m_warnings.push_back(
+                std::to_string(beyond)
+                + " tensors of layers for speculative decoding (num_nextn_predict_layers) are not read");
+    }
+
+    void addNames()
+    {
+        for (std::size_t i = 0; i < m_tensors.size(); ++i)
+            m_infos.push_back(m_tensors[i].info);
+        for (std::size_t i = 0; i < m_infos.size(); ++i) {
+            const auto [other, isNew] = m_byName.emplace(m_infos[i].name, i);
+            if (!isNew)
+                refuse(m_folder,
+                       "holds the tensors " + inQuotes(m_tensors[other->second].source->tensor.name) + " and "
+                           + inQuotes(m_tensors[i].source->tensor.name) + ", which are duplicates: both mean "
+                           + inQuotes(m_infos[i].name));
+        }
+    }
+
+    /// The tensors decide: files whose flag disagrees are common.
+    void noteTiedHead(const HfConfig &config)
+    {
+        const auto tied = config.boolean("tie_word_embeddings");
+        const bool hasHead = find("output.weight") != nullptr;
+        if (tied == true && hasHead)
+            m_warnings.emplace_back("config.json ties the output head to the embedding (tie_word_embeddings), but the"
+                                    " weights hold a head of their own, lm_head.weight, which is used");
+        if (tied == false && !hasHead)
+            m_warnings.emplace_back("config.json has tie_word_embeddings false, but the weights hold no lm_head.weight:"
+                                    " the embedding is used as output head");
+    }
+
+    std::string m_folder;
+    Metadata m_metadata;
+    std::unique_ptr<SafetensorsSet> m_set;
+    std::vector<HfTensor> m_tensors;
+    std::vector<TensorInfo> m_infos;                            ///< of m_tensors
+    std::unordered_map<std::string_view, std::size_t> m_byName; ///< views into m_infos
+    std::vector<std::string> m_warnings;
+    mutable std::mutex m_madeMutex;
+    mutable std::unordered_map<const HfTensor *, std::vector<std::byte>> m_made; ///< until releasePages
+};
+
+template<typename Names> bool holds(const Names &names, const std::string &name)
+{
+    return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+const ModelFamily *familyOfType(const std::optional<std::string> &modelType,
+                                const std::vector<std::string> &architectures)
+{
+    for (const ModelFamily &family : modelFamilies()) {
+        if (modelType && holds(family.hf.modelTypes, *modelType))
+            return &family;
+    }
+    for (const ModelFamily &family : modelFamilies()) {
+        const bool listed = std::any_of(architectures.begin(), architectures.end(), [&family](const std::string &name) {
+            return holds(family.hf.architectures, name);
+        });
+        if (!modelType && listed)
+            return &family;
+    }
+    return nullptr;
+}
+
+std::string knownTypes()
+{
+    std::string known;
+    for (const ModelFamily &family : modelFamilies()) {
+        for (const std::string_view type : family.hf.modelTypes)
+            known += (known.empty() ? "" : ", ") + std::string(type);
+    }
+    return known;
+}
+
+std::string folderName(const std::string &configPath)
+{
+    std::error_code ignored;
+    const fs::path folder = fs::weakly_canonical(fs::absolute(fs::path(configPath), ignored).parent_path(), ignored);
+    return folder.filename().string();
+}
+
+} // namespace
+
+HfModelConfig readHfModelConfig(const std::string &path)
+{
+    const HfConfig whole = HfConfig::read(path);
+    HfModelConfig model{whole.textModel(), nullptr, {}};
+    const auto architectures = whole.texts("architectures").value_or(std::vector<std::string>{});
+    auto type = model.config.text("model_type");
+    model.family = familyOfType(type, architectures);
+    if (model.family == nullptr) // a model that holds a text model may give it no type of its own
+        model.family = familyOfType(whole.text("model_type"), architectures);
+    if (model.family != nullptr)
+        model.config = model.config.withDefaults(model.family->hf.defaults);
+    if (!type && !architectures.empty())
+        type = architectures.front();
+    model.modelType = type.value_or("");
+    return model;
+}
+
+Metadata translateHfConfig(const HfModelConfig &model)
+{
+    if (model.family == nullptr)
+        model.config.refuse("model_type", model.modelType.empty() ? "missing" : inQuotes(model.modelType),
+                            "a supported one; known types are " + knownTypes());
+    const std::string architecture(model.family->architecture);
+    Metadata metadata;
+    metadata.setSource(model.config.path());
+    metadata.add("general.architecture", architecture);
+    metadata.add("general.name", folderName(model.config.path()));
+    HfKeys keys(metadata, architecture);
+    translateCommonKeys(model.config, model.family->hf, keys);
+    if (model.family->hf.translate != nullptr)
+        model.family->hf.translate(model.config, keys);
+    const fs::path generation = fs::path(model.config.path()).parent_path() / "generation_config.json";
+    std::error_code ignored;
+    if (fs::is_regular_file(generation, ignored)) {
+        const HfConfig values = HfConfig::read(generation.string());
+        translateGeneration(&values, model.config, metadata);
+    } else {
+        translateGeneration(nullptr, model.config, metadata);
+    }
+    return metadata;
+}
+
+std::unique_ptr<Checkpoint> openHfCheckpoint(const std::string &folder)
+{
+    const fs::path config = fs::path(folder) / "config.json";
+    std::error_code ignored;
+    if (!fs::exists(config, ignored))
+        refuse(folder, "is a folder without config.json, wanted a .gguf file or a Hugging Face folder");
+    return std::make_unique<HfCheckpoint>(folder, readHfModelConfig(config.string()));
+}
+
+} // namespace engine
