@@ -16,7 +16,7 @@ bool isKvType(DType type)
 void checkKvLayer(const TensorView &kvLayer)
 {
     CHECK(kvLayer.rank == 4 && isKvType(kvLayer.dtype));
-    CHECK(kvLayer.shape[0] % 2 == 0 && kvLayer.strides[3] == 1);
+    CHECK(kvLayer.strides[3] == 1);
     CHECK(kvLayer.strides[2] == kvLayer.shape[3]);
     CHECK(kvLayer.strides[1] == kvLayer.strides[2] * kvLayer.shape[2]);
     CHECK(kvLayer.strides[0] == kvLayer.strides[1] * kvLayer.shape[1]);
@@ -64,6 +64,45 @@ void checkNorm(const TensorView &x, const TensorView &out)
     checkSameShape(x, out);
 }
 
+void checkGatedAdd(const TensorView &x, const TensorView &gate, const TensorView &inout)
+{
+    checkFloatView(x, 2);
+    checkSameShape(x, inout);
+    checkFloatView(gate, 2);
+    CHECK(gate.shape[0] == x.shape[0] && gate.shape[1] == 1);
+}
+
+void checkRoute(const TensorView &logits, const RouterShape &shape, const TensorView &ids, const TensorView &weights)
+{
+    checkFloatView(logits, 2);
+    checkFloatView(weights, 2);
+    CHECK(logits.shape[1] == shape.experts && shape.expertsUsed >= 1 && shape.expertsUsed <= shape.experts);
+    CHECK(shape.groups >= 1 && shape.experts % shape.groups == 0);
+    CHECK(shape.groupsUsed >= 1 && shape.groupsUsed <= shape.groups);
+    CHECK(ids.rank == 2 && ids.dtype == DType::I32 && ids.strides[0] == ids.shape[1]);
+    CHECK(ids.shape == weights.shape && ids.shape[0] == logits.shape[0] && ids.shape[1] == shape.expertsUsed);
+}
+
+void checkExperts(std::span<const PackedWeight *const> weights, const TensorView &ids,
+                  std::span<const float *const> bias)
+{
+    CHECK(!weights.empty() && (bias.empty() || bias.size() == weights.size()));
+    for (const PackedWeight *weight : weights)
+        CHECK(weight->rows() == weights[0]->rows() && weight->columns() == weights[0]->columns());
+    CHECK(ids.rank == 2 && ids.dtype == DType::I32 && ids.strides[0] == ids.shape[1]);
+    for (std::int64_t i = 0; i < ids.elements(); ++i)
+        CHECK(ids.as<std::int32_t>()[i] >= 0 && ids.as<std::int32_t>()[i] < static_cast<std::int64_t>(weights.size()));
+}
+
+void checkExpertRows(const PackedWeight &expert, const TensorView &x, std::int64_t xRows, const TensorView &out,
+                     std::int64_t outRows, std::int64_t outColumns)
+{
+    checkFloatView(x, 2);
+    checkFloatView(out, 2);
+    CHECK(x.shape[0] == xRows && x.shape[1] == expert.columns());
+    CHECK(out.shape[0] == outRows && out.shape[1] == outColumns);
+}
+
 void checkSameShape(const TensorView &a, const TensorView &b)
 {
     checkFloatView(a, a.rank);
@@ -82,11 +121,15 @@ void checkRope(const TensorView &heads, std::span<const int> positions, const Ro
 void checkKvStore(const TensorView &k, const TensorView &v, const TensorView &kvLayer, std::span<const int> slots)
 {
     checkFloatView(k, 3);
-    checkSameShape(k, v);
+    checkFloatView(k, 3);
+    if (v.rank != 0)
+        checkSameShape(k, v);
     checkKvLayer(kvLayer);
+    const int planes = v.rank != 0 ? 2 : 1;
+    CHECK(kvLayer.shape[0] % planes == 0);
     CHECK(k.shape[0] == static_cast<std::int64_t>(slots.size()));
     CHECK(k.shape[1] == kvLayer.shape[1] && k.shape[2] == kvLayer.shape[3]);
-    const std::int64_t capacity = kvLayer.shape[0] / 2 * kvLayer.shape[2];
+    const std::int64_t capacity = kvLayer.shape[0] / planes * kvLayer.shape[2];
     for (const int slot : slots)
         CHECK(slot >= 0 && slot < capacity);
 }
@@ -95,8 +138,14 @@ void checkAttention(const TensorView &q, const TensorView &kvLayer, const PagedB
                     const AttentionShape &shape, const TensorView &out)
 {
     checkFloatView(q, 3);
-    checkSameShape(q, out);
+    checkFloatView(out, 3);
     checkKvLayer(kvLayer);
+    const int planes = shape.valuesInKeys ? 1 : 2;
+    const std::int64_t blocksInLayer = kvLayer.shape[0] / planes;
+    CHECK(kvLayer.shape[0] % planes == 0);
+    CHECK(shape.valuesInKeys ? shape.valueDim <= shape.headDim
+                             : shape.valueDim == 0 || shape.valueDim == shape.headDim);
+    CHECK(out.shape[0] == q.shape[0] && out.shape[1] == q.shape[1] && out.shape[2] == valueDimOf(shape));
     CHECK(shape.heads > 0 && shape.kvHeads > 0 && shape.heads % shape.kvHeads == 0);
     CHECK(q.shape[1] == shape.heads && q.shape[2] == shape.headDim);
     CHECK(kvLayer.shape[1] == shape.kvHeads && kvLayer.shape[3] == shape.headDim);
@@ -112,7 +161,7 @@ void checkAttention(const TensorView &q, const TensorView &kvLayer, const PagedB
         CHECK(queries >= 0 && queries <= batch.contextLengths[s] && blocks <= batch.maxBlocks);
         const std::size_t first = s * static_cast<std::size_t>(batch.maxBlocks);
         for (std::size_t b = first; b < first + static_cast<std::size_t>(blocks); ++b)
-            CHECK(batch.blockTables[b] >= 0 && batch.blockTables[b] < kvLayer.shape[0] / 2);
+            CHECK(batch.blockTables[b] >= 0 && batch.blockTables[b] < blocksInLayer);
     }
 }
 
@@ -129,7 +178,7 @@ void checkCopyBlock(const TensorView &kvLayer, int from, int to)
 {
     checkKvLayer(kvLayer);
     CHECK(from != to && from >= 0 && to >= 0);
-    CHECK(from < kvLayer.shape[0] / 2 && to < kvLayer.shape[0] / 2);
+    CHECK(from < kvLayer.shape[0] && to < kvLayer.shape[0]);
 }
 
 bool isWeightType(DType type)
@@ -181,7 +230,7 @@ float *rowOf(const TensorView &view, std::int64_t index)
 
 void copyHostBlock(const TensorView &kvLayer, int from, int to)
 {
-    const auto bytes = static_cast<std::size_t>(2 * kvLayer.strides[0] * info(kvLayer.dtype).blockBytes);
+    const auto bytes = static_cast<std::size_t>(kvLayer.strides[0] * info(kvLayer.dtype).blockBytes);
     std::memcpy(kvLayer.data + static_cast<std::size_t>(to) * bytes,
                 kvLayer.data + static_cast<std::size_t>(from) * bytes, bytes);
 }

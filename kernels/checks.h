@@ -14,6 +14,14 @@ void checkEmbed(const PackedWeight &table, std::span<const int> ids, const Tenso
 void checkLinear(const PackedWeight &weight, const TensorView &x, const TensorView &out, std::int64_t outColumns);
 void checkGated(const PackedWeight &gateUp);
 void checkNorm(const TensorView &x, const TensorView &out);
+void checkGatedAdd(const TensorView &x, const TensorView &gate, const TensorView &inout);
+void checkRoute(const TensorView &logits, const RouterShape &shape, const TensorView &ids, const TensorView &weights);
+/// The ids [tokens, k] of experts among `weights`, of which all have the shape of the first.
+void checkExperts(std::span<const PackedWeight *const> weights, const TensorView &ids,
+                  std::span<const float *const> bias);
+/// x [xRows, columns of the expert], out [outRows, outColumns].
+void checkExpertRows(const PackedWeight &expert, const TensorView &x, std::int64_t xRows, const TensorView &out,
+                     std::int64_t outRows, std::int64_t outColumns);
 void checkSameShape(const TensorView &a, const TensorView &b);
 void checkRope(const TensorView &heads, std::span<const int> positions, const RopeTable &table);
 void checkKvStore(const TensorView &k, const TensorView &v, const TensorView &kvLayer, std::span<const int> slots);
@@ -21,6 +29,12 @@ void checkAttention(const TensorView &q, const TensorView &kvLayer, const PagedB
                     const AttentionShape &shape, const TensorView &out);
 void checkGather(const TensorView &x, std::span<const int> rows, const TensorView &out);
 void checkCopyBlock(const TensorView &kvLayer, int from, int to);
+
+/// Elements of one output head.
+[[nodiscard]] inline int valueDimOf(const AttentionShape &shape)
+{
+    return shape.valueDim > 0 ? shape.valueDim : shape.headDim;
+}
 
 /// Checks the parts of one pack call: at least one, equal columns, whole blocks, types that `pack` takes.
 /// \throws Error Refused naming the tensor
@@ -40,6 +54,8 @@ void checkParts(std::span<const WeightPart> parts);
 [[nodiscard]] std::unique_ptr<Stream> makeHostStream();
 /// Copies block `from` over `to` in one layer on the host.
 void copyHostBlock(const TensorView &kvLayer, int from, int to);
+/// Ops::route on the host: one algorithm for every backend there, so that their choices are the same.
+void routeHostToken(const float *logits, const RouterShape &shape, std::int32_t *ids, float *weights);
 /// out[i] = x[rows[i]] on the host.
 void gatherHostRows(const TensorView &x, std::span<const int> rows, const TensorView &out);
 

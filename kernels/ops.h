@@ -28,7 +28,9 @@ public:
     [[nodiscard]] virtual std::size_t bytes() const = 0;
 };
 
-enum class Activation { Silu, GeluTanh, GeluErf };
+/// SwigluClamped (gpt-oss) exists in gated operations only: (min(up, 7), not below -7, + 1) x g x sigmoid(1.702 g) with
+/// g = min(gate, 7). Source: OpenAI 2025, gpt-oss model card, and transformers modeling_gpt_oss.py.
+enum class Activation { Silu, GeluTanh, GeluErf, Relu, SwigluClamped };
 
 /// Rotary embedding of one layer kind. Pairs are (2i, 2i+1) when interleaved (GGUF llama), else (i, i + rotaryDim/2).
 struct RopeTable {
@@ -42,11 +44,38 @@ struct RopeTable {
 struct AttentionShape {
     int heads = 0;
     int kvHeads = 0; ///< divides heads
-    int headDim = 0;
+    int headDim = 0; ///< of queries and keys, at most 1024
     float scale = 0.0F;
     int window = 0;               ///< keys seen by a query including itself; 0 = all
     float softCap = 0.0F;         ///< 0 = none
     const float *sinks = nullptr; ///< [heads] or null
+    /// The cache holds one plane, the keys; values are the first `valueDim` elements of a key (latent attention).
+    /// Source: DeepSeek-AI 2024, arXiv:2405.04434, section 2.1, with the value projection absorbed.
+    bool valuesInKeys = false;
+    int valueDim = 0; ///< of outputs; 0 = headDim, which is the only choice without valuesInKeys
+};
+
+/// How a router picks experts for a token and weighs them.
+struct RouterShape {
+    enum class Scores {
+        Softmax,         ///< softmax over all experts
+        Sigmoid,         ///< of each logit by itself
+        SelectedSoftmax, ///< selection by logits, weights by a softmax over those selected
+    };
+    enum class GroupRule {
+        Max,    ///< a group counts as its best expert
+        TopTwo, ///< as the sum of its two best
+    };
+
+    int experts = 0;
+    int expertsUsed = 0; ///< 1..experts
+    Scores scores = Scores::Softmax;
+    bool normalise = false; ///< weights / (their sum + 1e-20)
+    float scale = 1.0F;     ///< multiplies the weights last
+    int groups = 1;         ///< divides experts; neighbours form a group
+    int groupsUsed = 1;     ///< experts of other groups count 0 in the selection
+    GroupRule groupRule = GroupRule::Max;
+    const float *selectionBias = nullptr; ///< [experts] or null; added to scores for the selection only
 };
 
 /// Where the tokens of a step belong. Token t of sequence s is query row queryStarts[s] + t; its absolute
@@ -94,28 +123,54 @@ public:
     /// inout += x Wᵀ (+ bias), the residual branch. inout [tokens, rows]
     virtual void linearAdd(const PackedWeight &weight, TensorView x, TensorView inout, const float *bias,
                            Stream &stream) = 0;
-    /// out = act(x Gᵀ) * (x Uᵀ) with gate and up packed as two parts of equal rows. out [tokens, rows / 2]
+    /// out = act(x Gᵀ + b) * (x Uᵀ + c) with gate and up packed as two parts of equal rows. out [tokens, rows / 2],
+    /// bias [rows], b before c, or null
     virtual void linearGated(const PackedWeight &gateUp, Activation activation, TensorView x, TensorView out,
-                             Stream &stream) = 0;
+                             const float *bias, Stream &stream) = 0;
+    /// inout = act(inout), [tokens, n]. \pre activation is not SwigluClamped
+    virtual void activate(Activation activation, TensorView inout, Stream &stream) = 0;
     /// out = x / rms(x) * weight, per row of the last dimension. x, out [tokens, n] or [tokens, heads, n], weight [n]
-    /// F32
+    /// F32, null = 1
     virtual void rmsNorm(TensorView x, const float *weight, float epsilon, TensorView out, Stream &stream) = 0;
+    /// out = (x - mean) / sqrt(variance + epsilon) * weight + bias, per row as rmsNorm. weight null = 1, bias null = 0
+    virtual void layerNorm(TensorView x, const float *weight, const float *bias, float epsilon, TensorView out,
+                           Stream &stream) = 0;
     /// inout += x. [tokens, n]
     virtual void add(TensorView x, TensorView inout, Stream &stream) = 0;
+    /// inout += sigmoid(gate) * x. x, inout [tokens, n], gate [tokens, 1]
+    virtual void gatedAdd(TensorView x, TensorView gate, TensorView inout, Stream &stream) = 0;
+    /// inout *= factor. [tokens, n]
+    virtual void scale(TensorView inout, float factor, Stream &stream) = 0;
+    /// inout = cap * tanh(inout / cap). [tokens, n], cap > 0
+    virtual void softCap(TensorView inout, float cap, Stream &stream) = 0;
     /// Rotates in place. heads [tokens, heads, headDim], positions [tokens]
     virtual void rope(TensorView heads, std::span<const int> positions, const RopeTable &table, Stream &stream) = 0;
+    /// Picks experts from logits [tokens, experts]: ids [tokens, expertsUsed] I32, contiguous, and weights [tokens,
+    /// expertsUsed] F32, both by falling weight, the lower id among equal ones. Arithmetic in float32, as transformers.
+    virtual void route(TensorView logits, const RouterShape &shape, TensorView ids, TensorView weights,
+                       Stream &stream) = 0;
+    /// Row t * k + r of out = act(x_t G_eᵀ) * (x_t U_eᵀ) with e = ids[t, r]. gateUp [experts] packed as for
+    /// linearGated, all of one shape; x [tokens, n], ids [tokens, k] I32, out [tokens * k, inner]; bias [experts] of [2
+    /// * inner], or empty.
+    virtual void expertsGated(std::span<const PackedWeight *const> gateUp, Activation activation, TensorView x,
+                              TensorView ids, std::span<const float *const> bias, TensorView out, Stream &stream) = 0;
+    /// inout_t += sum over r of weights[t, r] * (inner_{t * k + r} D_eᵀ + bias_e), one product after the other by
+    /// ascending expert. down [experts], inner [tokens * k, inner], inout [tokens, n]; bias [experts] of [n], or empty.
+    virtual void expertsCombine(std::span<const PackedWeight *const> down, TensorView inner, TensorView ids,
+                                TensorView weights, std::span<const float *const> bias, TensorView inout,
+                                Stream &stream) = 0;
     /// Writes k and v [tokens, kvHeads, headDim] to their slots (block * blockTokens + offset) of one layer
     /// [blocks, 2, kvHeads, blockTokens, headDim] given as a contiguous rank-4 view [blocks * 2, kvHeads, blockTokens,
-    /// headDim].
+    /// headDim]. An empty v (rank 0): the layer holds keys only, [blocks, kvHeads, blockTokens, headDim].
     virtual void kvStore(TensorView k, TensorView v, TensorView kvLayer, std::span<const int> slots,
                          Stream &stream) = 0;
     /// Causal attention over the paged cache, tiled with online softmax; never builds the score matrix.
-    /// q, out [tokens, heads, headDim]; kvLayer as in kvStore, F32, F16 or BF16.
+    /// q [tokens, heads, headDim], out [tokens, heads, valueDim]; kvLayer as in kvStore, F32, F16 or BF16.
     virtual void pagedAttention(TensorView q, TensorView kvLayer, const PagedBatch &batch, const AttentionShape &shape,
                                 TensorView out, Stream &stream) = 0;
     /// out[i] = x[rows[i]]. x [tokens, n], out [rows, n]
     virtual void gatherRows(TensorView x, std::span<const int> rows, TensorView out, Stream &stream) = 0;
-    /// Copies block `from` over `to` in one layer.
+    /// Copies entry `from` of the first dimension over entry `to`. kvLayer contiguous, rank 4, one entry a block.
     virtual void copyBlock(TensorView kvLayer, int from, int to, Stream &stream) = 0;
 };
 

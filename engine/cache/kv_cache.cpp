@@ -10,8 +10,8 @@ namespace {
 
 std::size_t bytesPerLayerBlock(const KvShape &shape)
 {
-    const auto elements = 2ULL * static_cast<std::size_t>(shape.kvHeads) * static_cast<std::size_t>(shape.blockTokens)
-        * static_cast<std::size_t>(shape.headDim);
+    const auto elements = static_cast<std::size_t>(shape.planes()) * static_cast<std::size_t>(shape.kvHeads)
+        * static_cast<std::size_t>(shape.blockTokens) * static_cast<std::size_t>(shape.headDim);
     return elements * static_cast<std::size_t>(kernels::info(shape.dtype).blockBytes);
 }
 
@@ -28,8 +28,8 @@ KvCache::KvCache(const KvShape &shape, int blocks, kernels::Ops &ops)
     , m_ops(ops)
 {
     CHECK(blocks >= 1 && shape.layers >= 1 && shape.bytesPerBlock() > 0);
-    const std::array<std::int64_t, 4> layerShape{std::int64_t{blocks} * 2, shape.kvHeads, shape.blockTokens,
-                                                 shape.headDim};
+    const std::array<std::int64_t, 4> layerShape{std::int64_t{blocks} * shape.planes(), shape.kvHeads,
+                                                 shape.blockTokens, shape.headDim};
     m_layers.reserve(static_cast<std::size_t>(shape.layers));
     try {
         for (int i = 0; i < shape.layers; ++i)
@@ -66,7 +66,9 @@ void KvCache::copyBlock(int from, int to, kernels::Stream &stream)
 {
     CHECK(from != to && from >= 0 && from < m_blocks && to >= 0 && to < m_blocks);
     for (const Tensor &layer : m_layers)
-        m_ops.copyBlock(layer.view(), from, to, stream);
+        m_ops.copyBlock(kernels::makeView(layer.view().data, m_shape.dtype, m_blocks,
+                                          m_shape.planes() * m_shape.kvHeads, m_shape.blockTokens, m_shape.headDim),
+                        from, to, stream);
 }
 
 } // namespace engine

@@ -14,16 +14,18 @@ struct KvShape {
     int kvHeads = 0;                            ///< on this rank, after the tensor-parallel split
     int headDim = 0;                            ///< elements
     int blockTokens = 16;                       ///< tokens in one block, a power of two
+    bool keysOnly = false;                      ///< one plane: values are parts of the keys (latent attention)
     kernels::DType dtype = kernels::DType::F16; ///< F32, F16 or BF16
 
     /// Bytes of one block over all layers, keys and values together.
     [[nodiscard]] std::size_t bytesPerBlock() const;
+    [[nodiscard]] int planes() const { return keysOnly ? 1 : 2; } ///< in one block of a layer
     bool operator==(const KvShape &) const = default;
 };
 
 /// Paged key/value storage of one rank.
 ///
-/// A layer is one tensor [blocks, 2, kvHeads, blockTokens, headDim], 2 being key then value. KvCache owns the
+/// A layer is one tensor [blocks, planes, kvHeads, blockTokens, headDim], planes being key then value. KvCache owns the
 /// bytes; who uses which block is known to BlockManager alone. Memory is committed by the system page by page
 /// as blocks are first written; until then it reads as zero.
 ///
@@ -42,7 +44,7 @@ public:
     [[nodiscard]] int blocks() const { return m_blocks; }
     [[nodiscard]] std::size_t bytes() const; ///< of the whole pool, committed or not
 
-    /// One layer as [blocks * 2, kvHeads, blockTokens, headDim]; lives as long as this. \pre 0 <= layer < layers
+    /// One layer as [blocks * planes, kvHeads, blockTokens, headDim]; lives as long as this. \pre 0 <= layer < layers
     [[nodiscard]] kernels::TensorView layer(int layer);
 
     /// Queues on `stream` a copy of block `from` over `to` in every layer. \pre from != to

@@ -18,7 +18,7 @@ GatedFeedForward::GatedFeedForward(const ModelConfig &config, int layer, WeightL
 void GatedFeedForward::run(TensorView x, TensorView target, bool accumulate, DecoderStep &step)
 {
     const TensorView inner = step.scratch.take(step.tokens, m_down->columns());
-    m_ops.linearGated(*m_gateUp, m_activation, x, inner, step.stream);
+    m_ops.linearGated(*m_gateUp, m_activation, x, inner, nullptr, step.stream);
     if (accumulate)
         m_ops.linearAdd(*m_down, inner, target, floats(m_downBias), step.stream);
     else

@@ -71,10 +71,15 @@ public:
         m_ops->linearAdd(weight, x, inout, bias, stream);
     }
     void linearGated(const kernels::PackedWeight &gateUp, kernels::Activation activation, kernels::TensorView x,
-                     kernels::TensorView out, kernels::Stream &stream) override
+                     kernels::TensorView out, const float *bias, kernels::Stream &stream) override
     {
         const Timer timer(m_profile, "linearGated");
-        m_ops->linearGated(gateUp, activation, x, out, stream);
+        m_ops->linearGated(gateUp, activation, x, out, bias, stream);
+    }
+    void activate(kernels::Activation activation, kernels::TensorView inout, kernels::Stream &stream) override
+    {
+        const Timer timer(m_profile, "activate");
+        m_ops->activate(activation, inout, stream);
     }
     void rmsNorm(kernels::TensorView x, const float *weight, float epsilon, kernels::TensorView out,
                  kernels::Stream &stream) override
@@ -82,10 +87,52 @@ public:
         const Timer timer(m_profile, "rmsNorm");
         m_ops->rmsNorm(x, weight, epsilon, out, stream);
     }
+    void layerNorm(kernels::TensorView x, const float *weight, const float *bias, float epsilon,
+                   kernels::TensorView out, kernels::Stream &stream) override
+    {
+        const Timer timer(m_profile, "layerNorm");
+        m_ops->layerNorm(x, weight, bias, epsilon, out, stream);
+    }
     void add(kernels::TensorView x, kernels::TensorView inout, kernels::Stream &stream) override
     {
         const Timer timer(m_profile, "add");
         m_ops->add(x, inout, stream);
+    }
+    void gatedAdd(kernels::TensorView x, kernels::TensorView gate, kernels::TensorView inout,
+                  kernels::Stream &stream) override
+    {
+        const Timer timer(m_profile, "gatedAdd");
+        m_ops->gatedAdd(x, gate, inout, stream);
+    }
+    void scale(kernels::TensorView inout, float factor, kernels::Stream &stream) override
+    {
+        const Timer timer(m_profile, "scale");
+        m_ops->scale(inout, factor, stream);
+    }
+    void softCap(kernels::TensorView inout, float cap, kernels::Stream &stream) override
+    {
+        const Timer timer(m_profile, "softCap");
+        m_ops->softCap(inout, cap, stream);
+    }
+    void route(kernels::TensorView logits, const kernels::RouterShape &shape, kernels::TensorView ids,
+               kernels::TensorView weights, kernels::Stream &stream) override
+    {
+        const Timer timer(m_profile, "route");
+        m_ops->route(logits, shape, ids, weights, stream);
+    }
+    void expertsGated(std::span<const kernels::PackedWeight *const> gateUp, kernels::Activation activation,
+                      kernels::TensorView x, kernels::TensorView ids, std::span<const float *const> bias,
+                      kernels::TensorView out, kernels::Stream &stream) override
+    {
+        const Timer timer(m_profile, "expertsGated");
+        m_ops->expertsGated(gateUp, activation, x, ids, bias, out, stream);
+    }
+    void expertsCombine(std::span<const kernels::PackedWeight *const> down, kernels::TensorView inner,
+                        kernels::TensorView ids, kernels::TensorView weights, std::span<const float *const> bias,
+                        kernels::TensorView inout, kernels::Stream &stream) override
+    {
+        const Timer timer(m_profile, "expertsCombine");
+        m_ops->expertsCombine(down, inner, ids, weights, bias, inout, stream);
     }
     void rope(kernels::TensorView heads, std::span<const int> positions, const kernels::RopeTable &table,
               kernels::Stream &stream) override

@@ -59,11 +59,12 @@ AttentionTile::AttentionTile(const AttentionCall &call, const AttentionRows &row
     , m_rows(rows)
     , m_dim(call.shape.headDim)
     , m_valueStride(call.valueStride())
+    , m_storedStride(call.storedStride())
 {
     const auto count = static_cast<std::size_t>(this->rows());
     const std::size_t stateFloats = SoftmaxState::floats(this->rows(), m_valueStride);
     const auto keyFloats = static_cast<std::size_t>(roundUp(m_dim, loadGroup) * keyTile);
-    const auto valueFloats = static_cast<std::size_t>(m_valueStride * keyTile);
+    const auto valueFloats = static_cast<std::size_t>(m_storedStride * keyTile);
     const std::size_t queryFloats = count * static_cast<std::size_t>(m_dim);
     m_keys = memory.reserve<float>(keyFloats + valueFloats + count * keyTile + 2 * stateFloats + queryFloats);
     m_values = m_keys + keyFloats;
@@ -96,11 +97,12 @@ void AttentionTile::loadTile(int firstKey, int keys)
     for (int g = 0; g < keys; g += loadGroup) {
         const int key = firstKey + g;
         const std::int64_t block = table[key / m_call.batch.blockTokens];
-        const std::int64_t at = block * 2 * layer.strides[0] + m_rows.kvHead * layer.strides[1]
+        const std::int64_t at = block * m_call.planes() * layer.strides[0] + m_rows.kvHead * layer.strides[1]
             + key % m_call.batch.blockTokens * layer.strides[2];
         m_call.level.loadKeys(layer.data + at * elementBytes, values, m_dim, m_keys + g, keyTile);
-        m_call.level.loadValues(layer.data + (at + layer.strides[0]) * elementBytes, values,
-                                std::min(loadGroup, keys - g), m_dim, m_values + g * m_valueStride, m_valueStride);
+        const std::int64_t valuesAt = at + (m_call.planes() - 1) * layer.strides[0];
+        m_call.level.loadValues(layer.data + valuesAt * elementBytes, values, std::min(loadGroup, keys - g), m_dim,
+                                m_values + g * m_storedStride, m_storedStride);
     }
 }
 
@@ -163,10 +165,10 @@ void AttentionTile::sumValues(int firstKey, int keys, const SoftmaxState &state)
         }
         // Keys outside are left out, not multiplied by zero: they may hold anything.
         for (int c = 0; c < m_valueStride && seen.begin < seen.end; c += panelRows)
-            m_call.level.outerProducts(m_values + seen.begin * m_valueStride + c, m_valueStride, seen.end - seen.begin,
-                                       m_scores + token * group * keyTile + seen.begin, keyTile, (last - token) * group,
-                                       state.values + static_cast<std::int64_t>(token) * group * m_valueStride + c,
-                                       m_valueStride, true);
+            m_call.level.outerProducts(
+                m_values + seen.begin * m_storedStride + c, m_storedStride, seen.end - seen.begin,
+                m_scores + token * group * keyTile + seen.begin, keyTile, (last - token) * group,
+                state.values + static_cast<std::int64_t>(token) * group * m_valueStride + c, m_valueStride, true);
         token = last;
     }
 }
@@ -226,7 +228,7 @@ void AttentionTile::finish(const SoftmaxState &total) const
         const std::int64_t token = m_rows.firstToken + r / group;
         float *target = m_call.out.as<float>() + token * m_call.out.strides[0] + head * m_call.out.strides[1];
         factor /= sum;
-        for (int i = 0; i < m_dim; ++i)
+        for (int i = 0; i < m_call.valueDim(); ++i)
             target[i] = values[i] * factor;
     }
 }

@@ -20,7 +20,12 @@ struct AttentionCall {
     TensorView out;
 
     [[nodiscard]] int groupHeads() const { return shape.heads / shape.kvHeads; } ///< query heads of one key head
-    [[nodiscard]] int valueStride() const { return (shape.headDim + panelRows - 1) / panelRows * panelRows; }
+    [[nodiscard]] int planes() const { return shape.valuesInKeys ? 1 : 2; }      ///< of one block: keys, and values
+    [[nodiscard]] int valueDim() const { return shape.valueDim > 0 ? shape.valueDim : shape.headDim; }
+    /// Floats of one row of weighted values.
+    [[nodiscard]] int valueStride() const { return (valueDim() + panelRows - 1) / panelRows * panelRows; }
+    /// Floats of one stored row of values as a tile holds it, of which the first valueDim count.
+    [[nodiscard]] int storedStride() const { return (shape.headDim + panelRows - 1) / panelRows * panelRows; }
     /// Absolute position of token `token` of the step, which belongs to `sequence`.
     [[nodiscard]] int position(int sequence, int token) const;
     /// First key that a query at `position` sees.
@@ -83,10 +88,11 @@ private:
     AttentionRows m_rows;
     int m_dim;
     int m_valueStride;
+    int m_storedStride;
     float *m_queries; ///< [rows, dim], scaled
     float *m_scores;  ///< [rows, keyTile]
     float *m_keys;    ///< [dim rounded up to 8, keyTile]
-    float *m_values;  ///< [keyTile, valueStride]
+    float *m_values;  ///< [keyTile, storedStride]
     SoftmaxState m_split{};
     SoftmaxState m_total{};
 };

@@ -4,6 +4,7 @@
 #include "kernels/checks.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace kernels {
 
@@ -30,9 +31,7 @@ LevelKernels kernelsOf(Isa isa)
 
 const PackedPanels &own(const PackedWeight &weight)
 {
-    const auto *mine = dynamic_cast<const PackedPanels *>(&weight);
-    CHECK(mine != nullptr);
-    return *mine;
+    return PackedPanels::of(weight);
 }
 
 void storeRow(const LevelKernels &level, const float *source, const TensorView &kvLayer, std::int64_t at)
@@ -53,6 +52,7 @@ CpuOps::CpuOps(Isa isa, int threads)
     , m_level(kernelsOf(isa))
     , m_pool(threads)
     , m_matmul(m_level, m_pool)
+    , m_experts(m_level, m_pool, m_matmul)
     , m_attention(m_level, m_pool)
 {
 }
@@ -108,11 +108,21 @@ void CpuOps::linearAdd(const PackedWeight &weight, TensorView x, TensorView inou
     m_matmul.linear(own(weight), x, inout, bias, true);
 }
 
-void CpuOps::linearGated(const PackedWeight &gateUp, Activation activation, TensorView x, TensorView out, Stream &)
+void CpuOps::linearGated(const PackedWeight &gateUp, Activation activation, TensorView x, TensorView out,
+                         const float *bias, Stream &)
 {
     checkGated(gateUp);
     checkLinear(gateUp, x, out, gateUp.rows() / 2);
-    m_matmul.gated(own(gateUp), activation, x, out);
+    m_matmul.gated(own(gateUp), activation, x, out, bias);
+}
+
+void CpuOps::activate(Activation activation, TensorView inout, Stream &)
+{
+    checkFloatView(inout, 2);
+    CHECK(activation != Activation::SwigluClamped);
+    const GatedRow row = m_level.gatedRows[static_cast<std::size_t>(activation)];
+    const auto n = static_cast<int>(inout.shape[1]);
+    overRows(inout.shape[0], n, [&](std::int64_t r) { row(rowOf(inout, r), nullptr, rowOf(inout, r), n); });
 }
 
 void CpuOps::rmsNorm(TensorView x, const float *weight, float epsilon, TensorView out, Stream &)
@@ -123,11 +133,70 @@ void CpuOps::rmsNorm(TensorView x, const float *weight, float epsilon, TensorVie
              [&](std::int64_t row) { m_level.rmsNormRow(rowOf(x, row), weight, epsilon, rowOf(out, row), n); });
 }
 
+void CpuOps::layerNorm(TensorView x, const float *weight, const float *bias, float epsilon, TensorView out, Stream &)
+{
+    checkNorm(x, out);
+    const std::int64_t n = x.shape[static_cast<std::size_t>(x.rank - 1)];
+    overRows(rowCount(x), n,
+             [&](std::int64_t row) { m_level.layerNormRow(rowOf(x, row), weight, bias, epsilon, rowOf(out, row), n); });
+}
+
 void CpuOps::add(TensorView x, TensorView inout, Stream &)
 {
     checkSameShape(x, inout);
     const std::int64_t n = x.shape[static_cast<std::size_t>(x.rank - 1)];
     overRows(rowCount(x), n, [&](std::int64_t row) { m_level.addRow(rowOf(x, row), rowOf(inout, row), n); });
+}
+
+void CpuOps::gatedAdd(TensorView x, TensorView gate, TensorView inout, Stream &)
+{
+    checkGatedAdd(x, gate, inout);
+    overRows(x.shape[0], x.shape[1], [&](std::int64_t row) {
+        const float factor = 1.0F / (1.0F + std::exp(-*rowOf(gate, row)));
+        m_level.blendRow(rowOf(inout, row), 1.0F, rowOf(x, row), factor, x.shape[1]);
+    });
+}
+
+void CpuOps::scale(TensorView inout, float factor, Stream &)
+{
+    checkFloatView(inout, 2);
+    overRows(inout.shape[0], inout.shape[1],
+             [&](std::int64_t row) { m_level.scaleRow(rowOf(inout, row), factor, inout.shape[1]); });
+}
+
+void CpuOps::softCap(TensorView inout, float cap, Stream &)
+{
+    checkFloatView(inout, 2);
+    CHECK(cap > 0.0F);
+    overRows(inout.shape[0], inout.shape[1],
+             [&](std::int64_t row) { m_level.softCap(rowOf(inout, row), cap, static_cast<int>(inout.shape[1])); });
+}
+
+void CpuOps::route(TensorView logits, const RouterShape &shape, TensorView ids, TensorView weights, Stream &)
+{
+    checkRoute(logits, shape, ids, weights);
+    overRows(logits.shape[0], logits.shape[1], [&](std::int64_t row) {
+        routeHostToken(rowOf(logits, row), shape, ids.as<std::int32_t>() + row * ids.shape[1], rowOf(weights, row));
+    });
+}
+
+void CpuOps::expertsGated(std::span<const PackedWeight *const> gateUp, Activation activation, TensorView x,
+                          TensorView ids, std::span<const float *const> bias, TensorView out, Stream &)
+{
+    checkExperts(gateUp, ids, bias);
+    checkGated(*gateUp[0]);
+    checkExpertRows(*gateUp[0], x, ids.shape[0], out, ids.elements(), gateUp[0]->rows() / 2);
+    m_experts.gated({gateUp, bias, ids}, activation, x, out);
+}
+
+void CpuOps::expertsCombine(std::span<const PackedWeight *const> down, TensorView inner, TensorView ids,
+                            TensorView weights, std::span<const float *const> bias, TensorView inout, Stream &)
+{
+    checkExperts(down, ids, bias);
+    checkFloatView(weights, 2);
+    CHECK(weights.shape == ids.shape);
+    checkExpertRows(*down[0], inner, ids.elements(), inout, ids.shape[0], down[0]->rows());
+    m_experts.combine({down, bias, ids}, inner, weights, inout);
 }
 
 void CpuOps::rope(TensorView heads, std::span<const int> positions, const RopeTable &table, Stream &)
@@ -144,12 +213,14 @@ void CpuOps::kvStore(TensorView k, TensorView v, TensorView kvLayer, std::span<c
 {
     checkKvStore(k, v, kvLayer, slots);
     const std::int64_t blockTokens = kvLayer.shape[2];
+    const int planes = v.rank != 0 ? 2 : 1;
     overRows(rowCount(k), 2 * k.shape[2], [&](std::int64_t row) {
         const std::int64_t slot = slots[static_cast<std::size_t>(row / k.shape[1])];
-        const std::int64_t key = slot / blockTokens * 2 * kvLayer.strides[0] + row % k.shape[1] * kvLayer.strides[1]
-            + slot % blockTokens * kvLayer.strides[2];
+        const std::int64_t key = slot / blockTokens * planes * kvLayer.strides[0]
+            + row % k.shape[1] * kvLayer.strides[1] + slot % blockTokens * kvLayer.strides[2];
         storeRow(m_level, rowOf(k, row), kvLayer, key);
-        storeRow(m_level, rowOf(v, row), kvLayer, key + kvLayer.strides[0]);
+        if (planes == 2)
+            storeRow(m_level, rowOf(v, row), kvLayer, key + kvLayer.strides[0]);
     });
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/experts.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/cpu/rope_cache.h"
@@ -29,10 +30,22 @@ public:
     void linear(const PackedWeight &weight, TensorView x, TensorView out, const float *bias, Stream &stream) override;
     void linearAdd(const PackedWeight &weight, TensorView x, TensorView inout, const float *bias,
                    Stream &stream) override;
-    void linearGated(const PackedWeight &gateUp, Activation activation, TensorView x, TensorView out,
+    void linearGated(const PackedWeight &gateUp, Activation activation, TensorView x, TensorView out, const float *bias,
                      Stream &stream) override;
+    void activate(Activation activation, TensorView inout, Stream &stream) override;
     void rmsNorm(TensorView x, const float *weight, float epsilon, TensorView out, Stream &stream) override;
+    void layerNorm(TensorView x, const float *weight, const float *bias, float epsilon, TensorView out,
+                   Stream &stream) override;
     void add(TensorView x, TensorView inout, Stream &stream) override;
+    void gatedAdd(TensorView x, TensorView gate, TensorView inout, Stream &stream) override;
+    void scale(TensorView inout, float factor, Stream &stream) override;
+    void softCap(TensorView inout, float cap, Stream &stream) override;
+    void route(TensorView logits, const RouterShape &shape, TensorView ids, TensorView weights,
+               Stream &stream) override;
+    void expertsGated(std::span<const PackedWeight *const> gateUp, Activation activation, TensorView x, TensorView ids,
+                      std::span<const float *const> bias, TensorView out, Stream &stream) override;
+    void expertsCombine(std::span<const PackedWeight *const> down, TensorView inner, TensorView ids, TensorView weights,
+                        std::span<const float *const> bias, TensorView inout, Stream &stream) override;
     void rope(TensorView heads, std::span<const int> positions, const RopeTable &table, Stream &stream) override;
     void kvStore(TensorView k, TensorView v, TensorView kvLayer, std::span<const int> slots, Stream &stream) override;
     void pagedAttention(TensorView q, TensorView kvLayer, const PagedBatch &batch, const AttentionShape &shape,
@@ -49,6 +62,7 @@ private:
     ThreadPool m_pool;
     WeightArena m_arena;
     Matmul m_matmul;
+    Experts m_experts;
     Attention m_attention;
     RopeCache m_rope;
 };

@@ -115,6 +115,10 @@ using SliceProducts = void (*)(const PanelSlice &slice, const QuantRows &x, std:
 void addSecondTerms(SliceProducts products, const PanelSlice &slice, int firstBlock, int groupsPerBlock,
                     const SecondTerms &second, int rows, float *gathered, float *tile);
 
+/// out = act(gate) x up, or act(gate) when `up` is null; out may be gate
+using GatedRow = void (*)(const float *gate, const float *up, float *out, int n);
+constexpr int activationKinds = 5; ///< of kernels::Activation
+
 /// Functions of one level.
 struct LevelKernels {
     /// Rounds a row to int8 with a scale for each block. A block with an infinity or NaN gets a NaN scale.
@@ -133,9 +137,12 @@ struct LevelKernels {
                           int rows, float *out, std::int64_t outStride, bool accumulate);
 
     void (*addRow)(const float *x, float *inout, std::int64_t n);
-    /// out = silu(gate) x up
-    void (*siluMultiply)(const float *gate, const float *up, float *out, int n);
+    GatedRow gatedRows[activationKinds]; ///< in the order of kernels::Activation; the last one needs `up`
+    /// weight may be null: 1
     void (*rmsNormRow)(const float *x, const float *weight, float epsilon, float *out, std::int64_t n);
+    /// weight may be null: 1; bias may be null: 0
+    void (*layerNormRow)(const float *x, const float *weight, const float *bias, float epsilon, float *out,
+                         std::int64_t n);
     void (*storeHalf)(const float *x, std::uint16_t *target, int n);
 
     /// Keys of 8 positions, element type given by `values` (Half, Brain, Float), to target[i x stride + position] for
@@ -147,7 +154,7 @@ struct LevelKernels {
     float (*largest)(const float *scores, int n);
     /// scores[i] = exp(scores[i] - shift); returns the sum; n a multiple of 16
     float (*exponentials)(float *scores, float shift, int n);
-    /// scores[i] = cap x tanh(scores[i] / cap); n a multiple of 16
+    /// scores[i] = cap x tanh(scores[i] / cap)
     void (*softCap)(float *scores, float cap, int n);
     void (*scaleRow)(float *row, float factor, std::int64_t n);
     /// row = row x a + other x b

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numbers>
 
 namespace kernels {
 
@@ -153,10 +154,40 @@ void addRow(const float *x, float *inout, std::int64_t n)
         inout[i] += x[i];
 }
 
-void siluMultiply(const float *gate, const float *up, float *out, int n)
+float silu(float x)
+{
+    return x / (1.0F + std::exp(-x));
+}
+
+float geluTanh(float x)
+{
+    constexpr float rootOfTwoOverPi = 0.7978845608F;
+    return 0.5F * x * (1.0F + std::tanh(rootOfTwoOverPi * (x + 0.044715F * x * x * x)));
+}
+
+float geluErf(float x)
+{
+    return 0.5F * x * (1.0F + std::erf(x / std::numbers::sqrt2_v<float>));
+}
+
+float relu(float x)
+{
+    return x < 0.0F ? 0.0F : x; // NaN stays
+}
+
+template<float (*Function)(float)> void gatedRow(const float *gate, const float *up, float *out, int n)
 {
     for (int i = 0; i < n; ++i)
-        out[i] = gate[i] / (1.0F + std::exp(-gate[i])) * up[i];
+        out[i] = up != nullptr ? Function(gate[i]) * up[i] : Function(gate[i]);
+}
+
+void swigluClampedRow(const float *gate, const float *up, float *out, int n)
+{
+    for (int i = 0; i < n; ++i) {
+        const float limited = gate[i] > 7.0F ? 7.0F : gate[i];
+        const float factor = up[i] > 7.0F ? 7.0F : up[i] < -7.0F ? -7.0F : up[i];
+        out[i] = (factor + 1.0F) * (limited / (1.0F + std::exp(-1.702F * limited)));
+    }
 }
 
 void rmsNormRow(const float *x, const float *weight, float epsilon, float *out, std::int64_t n)
@@ -167,7 +198,25 @@ void rmsNormRow(const float *x, const float *weight, float epsilon, float *out, 
     const auto factor =
         static_cast<float>(1.0 / std::sqrt(squares / static_cast<double>(n) + static_cast<double>(epsilon)));
     for (std::int64_t i = 0; i < n; ++i)
-        out[i] = x[i] * factor * weight[i];
+        out[i] = x[i] * factor * (weight != nullptr ? weight[i] : 1.0F);
+}
+
+void layerNormRow(const float *x, const float *weight, const float *bias, float epsilon, float *out, std::int64_t n)
+{
+    double mean = 0.0;
+    for (std::int64_t i = 0; i < n; ++i)
+        mean += static_cast<double>(x[i]);
+    mean /= static_cast<double>(n);
+    double squares = 0.0;
+    for (std::int64_t i = 0; i < n; ++i) {
+        const double distance = static_cast<double>(x[i]) - mean;
+        squares += distance * distance;
+    }
+    const double factor = 1.0 / std::sqrt(squares / static_cast<double>(n) + static_cast<double>(epsilon));
+    for (std::int64_t i = 0; i < n; ++i) {
+        const auto value = static_cast<float>((static_cast<double>(x[i]) - mean) * factor);
+        out[i] = value * (weight != nullptr ? weight[i] : 1.0F) + (bias != nullptr ? bias[i] : 0.0F);
+    }
 }
 
 void storeHalf(const float *x, std::uint16_t *target, int n)
@@ -239,8 +288,13 @@ LevelKernels scalarKernels()
     kernels.floatPanel = floatPanel;
     kernels.outerProducts = outerProducts;
     kernels.addRow = addRow;
-    kernels.siluMultiply = siluMultiply;
+    kernels.gatedRows[0] = gatedRow<silu>;
+    kernels.gatedRows[1] = gatedRow<geluTanh>;
+    kernels.gatedRows[2] = gatedRow<geluErf>;
+    kernels.gatedRows[3] = gatedRow<relu>;
+    kernels.gatedRows[4] = swigluClampedRow;
     kernels.rmsNormRow = rmsNormRow;
+    kernels.layerNormRow = layerNormRow;
     kernels.storeHalf = storeHalf;
     kernels.loadKeys = loadKeys;
     kernels.loadValues = loadValues;

@@ -2,7 +2,7 @@
 #include "kernels/cpu/matmul.h"
 
 #include "kernels/checks.h"
-#include "kernels/cpu/activation.h"
+#include "kernels/cpu/finish_row.h"
 
 #include <algorithm>
 
@@ -12,6 +12,29 @@ namespace {
 
 constexpr int partsPerThread = 4; // so that a stolen core holds back little
 constexpr std::int64_t panelsPerPart = 64;
+
+/// All rows of x, a tile at a time, with one matrix.
+std::vector<WeightTile> tilesOf(const PackedPanels &weight, const TensorView &x, const float *bias)
+{
+    std::vector<WeightTile> tiles;
+    for (std::int64_t first = 0; first < x.shape[0]; first += tileRows)
+        tiles.push_back(
+            {&weight, bias, {first, static_cast<int>(std::min<std::int64_t>(tileRows, x.shape[0] - first))}});
+    return tiles;
+}
+
+std::int64_t outRow(const std::int64_t *outRows, std::int64_t row)
+{
+    return outRows != nullptr ? outRows[row] : row;
+}
+
+void addBias(const float *bias, int count, int rows, float *tile)
+{
+    for (int r = 0; r < rows; ++r) {
+        for (int c = 0; c < count; ++c)
+            tile[r * panelRows + c] += bias[c];
+    }
+}
 
 } // namespace
 
@@ -37,13 +60,22 @@ struct Matmul::Worker {
     PanelScratch scratch{};
 };
 
-void Matmul::quantize(const PackedPanels &weight, const TensorView &x)
+void Matmul::quantize(std::span<const WeightTile> tiles, const TensorView &x)
 {
-    if (weight.needsQuantized())
-        m_rounded.round(m_level, m_pool, x, weight.needsHalves());
+    bool quantized = false;
+    bool halves = false;
+    std::vector<RowRange> ranges;
+    ranges.reserve(tiles.size());
+    for (const WeightTile &tile : tiles) {
+        quantized = quantized || tile.weight->needsQuantized();
+        halves = halves || tile.weight->needsHalves();
+        ranges.push_back(tile.range);
+    }
+    if (quantized)
+        m_rounded.round(m_level, m_pool, x, ranges, halves);
 }
 
-template<typename Body> void Matmul::overTiles(std::int64_t panels, std::int64_t rows, Body body)
+template<typename Body> void Matmul::overTiles(std::int64_t panels, std::size_t tiles, Body body)
 {
     const auto threads = static_cast<std::size_t>(m_pool.threads());
     if (m_workers.size() < threads)
@@ -51,56 +83,77 @@ template<typename Body> void Matmul::overTiles(std::int64_t panels, std::int64_t
     const std::int64_t share = (panels + m_pool.threads() * partsPerThread - 1) / (m_pool.threads() * partsPerThread);
     const std::int64_t perPart = std::clamp<std::int64_t>(share, 1, panelsPerPart);
     const std::int64_t panelParts = (panels + perPart - 1) / perPart;
-    const std::int64_t rowParts = (rows + tileRows - 1) / tileRows;
-    m_pool.run(static_cast<int>(panelParts * rowParts), [&](int part, int thread) {
+    m_pool.run(static_cast<int>(panelParts * static_cast<std::int64_t>(tiles)), [&](int part, int thread) {
         Worker worker(m_workers[static_cast<std::size_t>(thread)]);
-        const std::int64_t firstRow = part / panelParts * tileRows;
-        const auto count = static_cast<int>(std::min<std::int64_t>(tileRows, rows - firstRow));
         const std::int64_t firstPanel = part % panelParts * perPart;
         for (std::int64_t p = firstPanel; p < std::min(panels, firstPanel + perPart); ++p)
-            body(p, firstRow, count, worker);
+            body(p, static_cast<std::size_t>(part / panelParts), worker);
     });
 }
 
-void Matmul::panelProducts(const PackedPanels::Panel &panel, const TensorView &x, std::int64_t firstRow, int rows,
-                           Worker &worker, float *tile)
+void Matmul::panelProducts(const PackedPanels::Panel &panel, const TensorView &x, std::int64_t index,
+                           const RowRange &range, Worker &worker, float *tile)
 {
     if (panel.layout->blocks == 0) {
-        m_level.floatPanel(*panel.layout, panel.data, rowOf(x, firstRow), x.strides[0], rows, worker.scratch, tile);
+        m_level.floatPanel(*panel.layout, panel.data, rowOf(x, range.first), x.strides[0], range.rows, worker.scratch,
+                           tile);
         return;
     }
-    const RoundedActivations::Tile rounded = m_rounded.tile(firstRow);
-    m_level.quantPanel(*panel.layout, panel.data, rounded.rows, rounded.second, rows, worker.scratch, tile);
+    const RoundedActivations::Tile rounded = m_rounded.tile(index, range.first);
+    m_level.quantPanel(*panel.layout, panel.data, rounded.rows, rounded.second, range.rows, worker.scratch, tile);
 }
 
 void Matmul::linear(const PackedPanels &weight, const TensorView &x, const TensorView &out, const float *bias,
                     bool accumulate)
 {
-    quantize(weight, x);
-    overTiles(weight.panels(), x.shape[0], [&](std::int64_t p, std::int64_t firstRow, int rows, Worker &worker) {
-        const PackedPanels::Panel panel = weight.panel(p);
-        panelProducts(panel, x, firstRow, rows, worker, worker.tile);
-        const float *panelBias = bias != nullptr ? bias + panel.firstRow : nullptr;
-        for (int r = 0; r < rows; ++r)
+    linear(tilesOf(weight, x, bias), x, out, nullptr, accumulate);
+}
+
+void Matmul::gated(const PackedPanels &gateUp, Activation activation, const TensorView &x, const TensorView &out,
+                   const float *bias)
+{
+    gated(tilesOf(gateUp, x, bias), activation, x, out, nullptr);
+}
+
+void Matmul::linear(std::span<const WeightTile> tiles, const TensorView &x, const TensorView &out,
+                    const std::int64_t *outRows, bool accumulate)
+{
+    if (tiles.empty())
+        return;
+    quantize(tiles, x);
+    overTiles(tiles[0].weight->panels(), tiles.size(), [&](std::int64_t p, std::size_t index, Worker &worker) {
+        const WeightTile &tile = tiles[index];
+        const PackedPanels::Panel panel = tile.weight->panel(p);
+        panelProducts(panel, x, static_cast<std::int64_t>(index), tile.range, worker, worker.tile);
+        const float *panelBias = tile.bias != nullptr ? tile.bias + panel.firstRow : nullptr;
+        for (int r = 0; r < tile.range.rows; ++r)
             finishRow(worker.tile + r * panelRows, panelBias, panel.rows, accumulate,
-                      rowOf(out, firstRow + r) + panel.firstRow);
+                      rowOf(out, outRow(outRows, tile.range.first + r)) + panel.firstRow);
     });
 }
 
-void Matmul::gated(const PackedPanels &gateUp, Activation activation, const TensorView &x, const TensorView &out)
+void Matmul::gated(std::span<const WeightTile> tiles, Activation activation, const TensorView &x, const TensorView &out,
+                   const std::int64_t *outRows)
 {
-    quantize(gateUp, x);
-    const std::int64_t half = gateUp.panels() / 2;
-    overTiles(half, x.shape[0], [&](std::int64_t p, std::int64_t firstRow, int rows, Worker &worker) {
-        const PackedPanels::Panel gate = gateUp.panel(p);
-        panelProducts(gate, x, firstRow, rows, worker, worker.tile);
-        panelProducts(gateUp.panel(half + p), x, firstRow, rows, worker, worker.secondTile);
-        if (activation == Activation::Silu)
-            m_level.siluMultiply(worker.tile, worker.secondTile, worker.tile, rows * panelRows);
-        else
-            geluMultiply(activation, worker.tile, worker.secondTile, rows * panelRows);
-        for (int r = 0; r < rows; ++r)
-            finishRow(worker.tile + r * panelRows, nullptr, gate.rows, false, rowOf(out, firstRow + r) + gate.firstRow);
+    if (tiles.empty())
+        return;
+    quantize(tiles, x);
+    const GatedRow activate = m_level.gatedRows[static_cast<std::size_t>(activation)];
+    const std::int64_t half = tiles[0].weight->panels() / 2;
+    overTiles(half, tiles.size(), [&](std::int64_t p, std::size_t index, Worker &worker) {
+        const WeightTile &tile = tiles[index];
+        const PackedPanels::Panel gate = tile.weight->panel(p);
+        const PackedPanels::Panel up = tile.weight->panel(half + p);
+        panelProducts(gate, x, static_cast<std::int64_t>(index), tile.range, worker, worker.tile);
+        panelProducts(up, x, static_cast<std::int64_t>(index), tile.range, worker, worker.secondTile);
+        if (tile.bias != nullptr) {
+            addBias(tile.bias + gate.firstRow, gate.rows, tile.range.rows, worker.tile);
+            addBias(tile.bias + up.firstRow, up.rows, tile.range.rows, worker.secondTile);
+        }
+        activate(worker.tile, worker.secondTile, worker.tile, tile.range.rows * panelRows);
+        for (int r = 0; r < tile.range.rows; ++r)
+            finishRow(worker.tile + r * panelRows, nullptr, gate.rows, false,
+                      rowOf(out, outRow(outRows, tile.range.first + r)) + gate.firstRow);
     });
 }
 

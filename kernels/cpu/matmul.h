@@ -10,6 +10,13 @@
 
 namespace kernels {
 
+/// Activation rows that meet one matrix.
+struct WeightTile {
+    const PackedPanels *weight = nullptr;
+    const float *bias = nullptr; ///< [rows of the matrix] or null
+    RowRange range;
+};
+
 /// Matrix products of one CPU backend: quantizes activations once per call, shares panels among the threads, and
 /// finishes each tile (bias, residual, activation) while it is in the first cache.
 class Matmul {
@@ -23,17 +30,25 @@ public:
     /// out (+)= x Wᵀ (+ bias)
     void linear(const PackedPanels &weight, const TensorView &x, const TensorView &out, const float *bias,
                 bool accumulate);
-    /// out = act(x Gᵀ) x (x Uᵀ)
-    void gated(const PackedPanels &gateUp, Activation activation, const TensorView &x, const TensorView &out);
+    /// out = act(x Gᵀ + b) x (x Uᵀ + c)
+    void gated(const PackedPanels &gateUp, Activation activation, const TensorView &x, const TensorView &out,
+               const float *bias);
+
+    /// The same for tiles with matrices of their own, all of one shape; they hold every row of x once, in order. Row i
+    /// of the result is row outRows[i] of `out`, or row i when outRows is null.
+    void linear(std::span<const WeightTile> tiles, const TensorView &x, const TensorView &out,
+                const std::int64_t *outRows, bool accumulate);
+    void gated(std::span<const WeightTile> tiles, Activation activation, const TensorView &x, const TensorView &out,
+               const std::int64_t *outRows);
 
 private:
     struct Worker;
 
-    void quantize(const PackedPanels &weight, const TensorView &x);
-    void panelProducts(const PackedPanels::Panel &panel, const TensorView &x, std::int64_t firstRow, int rows,
+    void quantize(std::span<const WeightTile> tiles, const TensorView &x);
+    void panelProducts(const PackedPanels::Panel &panel, const TensorView &x, std::int64_t index, const RowRange &range,
                        Worker &worker, float *tile);
-    /// Calls body(panel, first row, rows, worker) for every panel in [0, panels) and block of activation rows.
-    template<typename Body> void overTiles(std::int64_t panels, std::int64_t rows, Body body);
+    /// Calls body(panel, number of the tile, worker) for every panel in [0, panels) and tile.
+    template<typename Body> void overTiles(std::int64_t panels, std::size_t tiles, Body body);
 
     const LevelKernels &m_level;
     ThreadPool &m_pool;

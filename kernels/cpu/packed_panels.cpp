@@ -36,6 +36,13 @@ PackedPanels::PackedPanels(std::span<const WeightPart> parts, WeightArena &arena
     m_bytesPerPass = m_residentBytes;
 }
 
+const PackedPanels &PackedPanels::of(const PackedWeight &weight)
+{
+    const auto *mine = dynamic_cast<const PackedPanels *>(&weight);
+    CHECK(mine != nullptr);
+    return *mine;
+}
+
 std::int64_t PackedPanels::panels() const
 {
     return m_parts.back().firstPanel + m_parts.back().panels;

@@ -33,6 +33,9 @@ public:
 
     PackedPanels(std::span<const WeightPart> parts, WeightArena &arena, ThreadPool &pool);
 
+    /// \pre `weight` was packed by the CPU backend
+    [[nodiscard]] static const PackedPanels &of(const PackedWeight &weight);
+
     [[nodiscard]] std::int64_t panels() const;
     [[nodiscard]] Panel panel(std::int64_t index) const;
     [[nodiscard]] const std::vector<Part> &parts() const { return m_parts; }

@@ -39,7 +39,7 @@ void RoundedActivations::Numbers::reserve(std::int64_t count, bool withHalves)
     halves = withHalves ? halfMemory.reserve<HalfRecord>(size * 2) : nullptr;
 }
 
-void RoundedActivations::reserve(std::int64_t rows, std::int64_t blocks, bool halves)
+void RoundedActivations::reserve(std::int64_t rows, std::int64_t tiles, std::int64_t blocks, bool halves)
 {
     m_blocksPerRow = blocks;
     m_termsPerRow = std::max<std::int64_t>(1, (blocks + blocksPerTerm / 2) / blocksPerTerm);
@@ -48,22 +48,22 @@ void RoundedActivations::reserve(std::int64_t rows, std::int64_t blocks, bool ha
     const auto terms = static_cast<std::size_t>(rows * m_termsPerRow);
     m_chosen = m_chosenMemory.reserve<std::int32_t>(terms);
     m_tileRows = m_tileRowMemory.reserve<std::uint8_t>(terms);
-    m_starts =
-        m_startMemory.reserve<std::int32_t>(static_cast<std::size_t>((rows + tileRows - 1) / tileRows * (blocks + 1)));
+    m_starts = m_startMemory.reserve<std::int32_t>(static_cast<std::size_t>(tiles * (blocks + 1)));
 }
 
-void RoundedActivations::round(const LevelKernels &level, ThreadPool &pool, const TensorView &x, bool halves)
+void RoundedActivations::round(const LevelKernels &level, ThreadPool &pool, const TensorView &x,
+                               std::span<const RowRange> tiles, bool halves)
 {
     const std::int64_t rows = x.shape[0];
-    reserve(rows, x.shape[1] / blockWidth, halves);
+    reserve(rows, std::ssize(tiles), x.shape[1] / blockWidth, halves);
     const auto parts = static_cast<int>((rows + roundRowsPerPart - 1) / roundRowsPerPart);
     pool.run(parts, [&](int part, int) {
         const std::int64_t first = static_cast<std::int64_t>(part) * roundRowsPerPart;
         for (std::int64_t row = first; row < std::min(rows, first + roundRowsPerPart); ++row)
             roundRow(level, rowOf(x, row), row);
     });
-    const auto tiles = static_cast<int>((rows + tileRows - 1) / tileRows);
-    pool.run(tiles, [&](int part, int) { collectTerms(level, x, static_cast<std::int64_t>(part) * tileRows); });
+    pool.run(static_cast<int>(tiles.size()),
+             [&](int part, int) { collectTerms(level, x, tiles[static_cast<std::size_t>(part)], part); });
 }
 
 void RoundedActivations::roundRow(const LevelKernels &level, const float *x, std::int64_t row)
@@ -94,11 +94,13 @@ void RoundedActivations::chooseBlocks(std::int64_t row)
 }
 
 /// Orders the chosen blocks of a tile by block, then row, and rounds what their numbers left.
-void RoundedActivations::collectTerms(const LevelKernels &level, const TensorView &x, std::int64_t firstRow)
+void RoundedActivations::collectTerms(const LevelKernels &level, const TensorView &x, const RowRange &range,
+                                      std::int64_t index)
 {
-    const std::int64_t rows = std::min<std::int64_t>(tileRows, x.shape[0] - firstRow);
+    const std::int64_t firstRow = range.first;
+    const std::int64_t rows = range.rows;
     const std::int32_t *chosen = m_chosen + firstRow * m_termsPerRow;
-    std::int32_t *starts = m_starts + firstRow / tileRows * (m_blocksPerRow + 1);
+    std::int32_t *starts = m_starts + index * (m_blocksPerRow + 1);
     std::vector<std::int32_t> next(static_cast<std::size_t>(m_blocksPerRow + 1), 0);
     for (std::int64_t i = 0; i < rows * m_termsPerRow; ++i)
         ++next[static_cast<std::size_t>(chosen[i])];
@@ -120,7 +122,7 @@ void RoundedActivations::collectTerms(const LevelKernels &level, const TensorVie
     }
 }
 
-RoundedActivations::Tile RoundedActivations::tile(std::int64_t firstRow) const
+RoundedActivations::Tile RoundedActivations::tile(std::int64_t index, std::int64_t firstRow) const
 {
     const auto rowsAt = [](const Numbers &from, std::int64_t at, std::int64_t blocksPerRow) {
         return QuantRows{from.numbers + at * blockWidth, from.blocks + at,
@@ -129,7 +131,7 @@ RoundedActivations::Tile RoundedActivations::tile(std::int64_t firstRow) const
     };
     const std::int64_t terms = firstRow * m_termsPerRow;
     return {rowsAt(m_first, firstRow * m_blocksPerRow, m_blocksPerRow),
-            {rowsAt(m_second, terms, 1), m_starts + firstRow / tileRows * (m_blocksPerRow + 1), m_tileRows + terms}};
+            {rowsAt(m_second, terms, 1), m_starts + index * (m_blocksPerRow + 1), m_tileRows + terms}};
 }
 
 } // namespace kernels

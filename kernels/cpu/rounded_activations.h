@@ -6,28 +6,38 @@
 #include "kernels/tensor_view.h"
 #include "kernels/thread_pool.h"
 
+#include <span>
+
 namespace kernels {
+
+/// Neighbouring activation rows that meet the same panels together.
+struct RowRange {
+    std::int64_t first = 0;
+    int rows = 0; ///< at most tileRows
+};
 
 /// The activations of one matrix product rounded to int8, with second terms for the blocks that lose most by it: a
 /// fifth of each row's blocks, those of the largest scale. Everything about a row depends on that row alone.
 class RoundedActivations {
 public:
-    /// Rows [firstRow, firstRow + tileRows) as the level kernels take them.
+    /// The rows of one range as the level kernels take them.
     struct Tile {
         QuantRows rows;
         SecondTerms second;
     };
 
-    /// Rounds x [rows, columns]; columns a multiple of 32. `halves`: also sums of 16.
-    void round(const LevelKernels &level, ThreadPool &pool, const TensorView &x, bool halves);
-    /// \pre firstRow is a multiple of tileRows; valid until the next round()
-    [[nodiscard]] Tile tile(std::int64_t firstRow) const;
+    /// Rounds x [rows, columns]; columns a multiple of 32. `halves`: also sums of 16. `tiles` hold every row once, in
+    /// order.
+    void round(const LevelKernels &level, ThreadPool &pool, const TensorView &x, std::span<const RowRange> tiles,
+               bool halves);
+    /// Tile `index` of the last round(), which starts at row `firstRow`; valid until the next one.
+    [[nodiscard]] Tile tile(std::int64_t index, std::int64_t firstRow) const;
 
 private:
-    void reserve(std::int64_t rows, std::int64_t blocks, bool halves);
+    void reserve(std::int64_t rows, std::int64_t tiles, std::int64_t blocks, bool halves);
     void roundRow(const LevelKernels &level, const float *x, std::int64_t row);
     void chooseBlocks(std::int64_t row);
-    void collectTerms(const LevelKernels &level, const TensorView &x, std::int64_t firstRow);
+    void collectTerms(const LevelKernels &level, const TensorView &x, const RowRange &range, std::int64_t index);
 
     /// Numbers with what stands next to them.
     struct Numbers {

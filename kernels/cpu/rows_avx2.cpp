@@ -2,13 +2,11 @@
 // Row-wise operations on AVX2.
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/tiles_avx2.h"
+#include "kernels/cpu/vector_avx2.h"
 
 namespace kernels {
 
 namespace {
-
-using F = __m256;
-using I = __m256i;
 
 // Below this 127 / largest is not a finite float any more; such a block counts as zero.
 constexpr float smallestBlock = 1e-36F;
@@ -112,35 +110,6 @@ void roundRemainder(const float *x, const std::int8_t *numbers, float scale, std
     storeRecord(scale / 254.0F, sums, record, halves);
 }
 
-// exp(x) = 2^n exp(r), |r| <= ln 2 / 2, with the Taylor series up to r^7 (5e-9 relative). Below -87 the result is 0, as
-// masked scores of attention need; NaN stays NaN because the second operand of min and max wins.
-inline __attribute__((always_inline)) F exponential(F x)
-{
-    const F lowest = _mm256_set1_ps(-87.0F);
-    const F clamped = _mm256_max_ps(lowest, _mm256_min_ps(_mm256_set1_ps(88.0F), x));
-    const F n = _mm256_round_ps(_mm256_mul_ps(clamped, _mm256_set1_ps(1.44269504F)),
-                                _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    F r = _mm256_fnmadd_ps(n, _mm256_set1_ps(0.693359375F), clamped); // ln 2 in two parts, the first exact
-    r = _mm256_fnmadd_ps(n, _mm256_set1_ps(-2.12194440e-4F), r);
-    F p = _mm256_set1_ps(1.0F / 5040.0F);
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0F / 720.0F));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0F / 120.0F));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0F / 24.0F));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0F / 6.0F));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.5F));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0F));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0F));
-    const I power = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
-    const F result = _mm256_mul_ps(p, _mm256_castsi256_ps(power));
-    return _mm256_and_ps(result, _mm256_cmp_ps(x, lowest, _CMP_NLT_UQ));
-}
-
-/// The first `left` of eight floats.
-I firstOnes(std::int64_t left)
-{
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(left)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
-
 void addRow(const float *x, float *inout, std::int64_t n)
 {
     std::int64_t i = 0;
@@ -148,26 +117,6 @@ void addRow(const float *x, float *inout, std::int64_t n)
         _mm256_storeu_ps(inout + i, _mm256_add_ps(_mm256_loadu_ps(inout + i), _mm256_loadu_ps(x + i)));
     for (; i < n; ++i)
         inout[i] += x[i];
-}
-
-F siluTimes(F gate, F up)
-{
-    const F minus = _mm256_xor_ps(gate, _mm256_set1_ps(-0.0F));
-    const F denominator = _mm256_add_ps(_mm256_set1_ps(1.0F), exponential(minus));
-    return _mm256_mul_ps(_mm256_div_ps(gate, denominator), up);
-}
-
-void siluMultiply(const float *gate, const float *up, float *out, int n)
-{
-    for (int i = 0; i < n; i += 8) {
-        if (n - i >= 8) {
-            _mm256_storeu_ps(out + i, siluTimes(_mm256_loadu_ps(gate + i), _mm256_loadu_ps(up + i)));
-        } else {
-            const I mask = firstOnes(n - i);
-            _mm256_maskstore_ps(out + i, mask,
-                                siluTimes(_mm256_maskload_ps(gate + i, mask), _mm256_maskload_ps(up + i, mask)));
-        }
-    }
 }
 
 double sumOfSquares(const float *x, std::int64_t n)
@@ -194,6 +143,11 @@ void rmsNormRow(const float *x, const float *weight, float epsilon, float *out, 
     const double mean = sumOfSquares(x, n) / static_cast<double>(n);
     const auto factor = static_cast<float>(1.0 / __builtin_sqrt(mean + static_cast<double>(epsilon)));
     const F factors = _mm256_set1_ps(factor);
+    if (weight == nullptr) {
+        for (std::int64_t i = 0; i < n; ++i)
+            out[i] = x[i] * factor;
+        return;
+    }
     std::int64_t i = 0;
     for (; i + 8 <= n; i += 8)
         _mm256_storeu_ps(out + i,
@@ -240,9 +194,15 @@ void softCap(float *scores, float cap, int n)
     const F one = _mm256_set1_ps(1.0F);
     const F two = _mm256_set1_ps(2.0F);
     for (int i = 0; i < n; i += 8) {
-        const F e = exponential(_mm256_mul_ps(two, _mm256_div_ps(_mm256_loadu_ps(scores + i), _mm256_set1_ps(cap))));
+        const I mask = firstOnes(n - i);
+        const F x = n - i >= 8 ? _mm256_loadu_ps(scores + i) : _mm256_maskload_ps(scores + i, mask);
+        const F e = exponential(_mm256_mul_ps(two, _mm256_div_ps(x, _mm256_set1_ps(cap))));
         const F tangent = _mm256_sub_ps(one, _mm256_div_ps(two, _mm256_add_ps(e, one)));
-        _mm256_storeu_ps(scores + i, _mm256_mul_ps(_mm256_set1_ps(cap), tangent));
+        const F result = _mm256_mul_ps(_mm256_set1_ps(cap), tangent);
+        if (n - i >= 8)
+            _mm256_storeu_ps(scores + i, result);
+        else
+            _mm256_maskstore_ps(scores + i, mask, result);
     }
 }
 
@@ -273,7 +233,6 @@ void addRowKernelsAvx2(LevelKernels &kernels)
     kernels.quantizeRow = quantizeRow;
     kernels.roundRemainder = roundRemainder;
     kernels.addRow = addRow;
-    kernels.siluMultiply = siluMultiply;
     kernels.rmsNormRow = rmsNormRow;
     kernels.storeHalf = storeHalf;
     kernels.largest = largest;

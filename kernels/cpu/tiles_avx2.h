@@ -10,5 +10,6 @@ struct LevelKernels;
 /// Set the functions of one file each.
 void addFloatKernelsAvx2(LevelKernels &kernels); ///< products with float panels, attention loads
 void addRowKernelsAvx2(LevelKernels &kernels);   ///< row-wise operations
+void addGatedKernelsAvx2(LevelKernels &kernels); ///< activation functions, layer norm
 
 } // namespace kernels

@@ -14,8 +14,10 @@ namespace {
 /// Keys and values of one sequence and key/value head.
 class PagedRows {
 public:
-    PagedRows(const TensorView &kvLayer, const PagedBatch &batch, std::size_t sequence, std::int64_t head)
+    PagedRows(const TensorView &kvLayer, const PagedBatch &batch, std::size_t sequence, std::int64_t head,
+              bool valuesInKeys)
         : m_layer(kvLayer)
+        , m_planes(valuesInKeys ? 1 : 2)
         , m_table(batch.blockTables.data() + sequence * static_cast<std::size_t>(batch.maxBlocks))
         , m_blockTokens(batch.blockTokens)
         , m_head(head)
@@ -25,7 +27,7 @@ public:
     /// The key (side 0) or value (side 1) of a position, headDim floats in `target`.
     void expand(int side, int position, std::vector<float> &target) const
     {
-        const std::int64_t block = m_table[position / m_blockTokens] * 2 + side;
+        const std::int64_t block = m_table[position / m_blockTokens] * m_planes + side % m_planes;
         const std::int64_t index =
             block * m_layer.strides[0] + m_head * m_layer.strides[1] + position % m_blockTokens * m_layer.strides[2];
         target.resize(static_cast<std::size_t>(m_layer.shape[3]));
@@ -35,6 +37,7 @@ public:
 
 private:
     const TensorView &m_layer;
+    int m_planes;
     const int *m_table;
     int m_blockTokens;
     std::int64_t m_head;
@@ -72,11 +75,12 @@ public:
         }
         for (std::size_t h = 0; h < heads; ++h)
             normalize(weights[h], h);
-        std::vector<std::vector<double>> sums(heads, std::vector<double>(static_cast<std::size_t>(m_shape.headDim)));
+        std::vector<std::vector<double>> sums(heads,
+                                              std::vector<double>(static_cast<std::size_t>(valueDimOf(m_shape))));
         for (int key = first; key <= position; ++key) {
             rows.expand(1, key, row);
             for (std::size_t h = 0; h < heads; ++h) {
-                for (std::size_t i = 0; i < row.size(); ++i)
+                for (std::size_t i = 0; i < sums[h].size(); ++i)
                     sums[h][i] += weights[h][static_cast<std::size_t>(key - first)] * static_cast<double>(row[i]);
             }
         }
@@ -128,7 +132,7 @@ void ReferenceOps::pagedAttention(TensorView q, TensorView kvLayer, const PagedB
         const auto after = std::upper_bound(batch.queryStarts.begin(), batch.queryStarts.end(), token);
         const auto sequence = static_cast<std::size_t>(after - batch.queryStarts.begin() - 1);
         const int position = batch.contextLengths[sequence] - (batch.queryStarts[sequence + 1] - token);
-        const PagedRows rows(kvLayer, batch, sequence, kvHead);
+        const PagedRows rows(kvLayer, batch, sequence, kvHead, shape.valuesInKeys);
         GroupAttention(shape, q, out, token, kvHead).run(rows, position);
     });
 }

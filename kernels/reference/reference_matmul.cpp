@@ -4,6 +4,7 @@
 #include "kernels/checks.h"
 #include "kernels/reference/dot.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -71,7 +72,7 @@ void referenceProducts(ThreadPool &pool, const ReferenceWeight &weight, const Te
     });
 }
 
-double activate(Activation activation, double value)
+double activated(Activation activation, double value)
 {
     switch (activation) {
     case Activation::Silu:
@@ -81,8 +82,21 @@ double activate(Activation activation, double value)
             * (1.0 + std::tanh(std::sqrt(2.0 / std::numbers::pi) * (value + 0.044715 * value * value * value)));
     case Activation::GeluErf:
         return 0.5 * value * (1.0 + std::erf(value / std::numbers::sqrt2));
+    case Activation::Relu:
+        return std::max(value, 0.0);
+    case Activation::SwigluClamped:
+        break;
     }
+    CHECK(activation != Activation::SwigluClamped); // not defined without a second factor
     return value;
+}
+
+double gatedActivation(Activation activation, double gate, double up)
+{
+    if (activation != Activation::SwigluClamped)
+        return activated(activation, gate) * up;
+    const double limited = std::min(gate, 7.0);
+    return (std::clamp(up, -7.0, 7.0) + 1.0) * limited / (1.0 + std::exp(-1.702 * limited));
 }
 
 } // namespace kernels

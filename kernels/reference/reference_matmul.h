@@ -25,6 +25,8 @@ void referenceProducts(ThreadPool &pool, const ReferenceWeight &weight, const Te
                        const std::function<void(std::int64_t token, std::int64_t row, double value)> &store);
 
 /// Activation functions in double. Source: Hendrycks and Gimpel 2016, arXiv:1606.08415, for both GELUs.
-[[nodiscard]] double activate(Activation activation, double value);
+[[nodiscard]] double activated(Activation activation, double value);
+/// act(gate) * up, or the clamped form of it.
+[[nodiscard]] double gatedActivation(Activation activation, double gate, double up);
 
 } // namespace kernels

@@ -81,20 +81,29 @@ void ReferenceOps::linearAdd(const PackedWeight &weight, TensorView x, TensorVie
 }
 
 void ReferenceOps::linearGated(const PackedWeight &gateUp, Activation activation, TensorView x, TensorView out,
-                               Stream &)
+                               const float *bias, Stream &)
 {
     checkGated(gateUp);
     checkLinear(gateUp, x, out, gateUp.rows() / 2);
     const std::int64_t width = gateUp.rows();
     std::vector<double> products(static_cast<std::size_t>(x.shape[0] * width));
     referenceProducts(m_pool, own(gateUp), x, [&](std::int64_t token, std::int64_t row, double value) {
-        products[static_cast<std::size_t>(token * width + row)] = value;
+        products[static_cast<std::size_t>(token * width + row)] = value + (bias != nullptr ? bias[row] : 0.0F);
     });
     for (std::int64_t token = 0; token < x.shape[0]; ++token) {
         const double *gate = products.data() + token * width;
         const double *up = gate + width / 2;
         for (std::int64_t i = 0; i < width / 2; ++i)
-            rowOf(out, token)[i] = static_cast<float>(activate(activation, gate[i]) * up[i]);
+            rowOf(out, token)[i] = static_cast<float>(gatedActivation(activation, gate[i], up[i]));
+    }
+}
+
+void ReferenceOps::activate(Activation activation, TensorView inout, Stream &)
+{
+    checkFloatView(inout, 2);
+    for (std::int64_t row = 0; row < inout.shape[0]; ++row) {
+        for (std::int64_t i = 0; i < inout.shape[1]; ++i)
+            rowOf(inout, row)[i] = static_cast<float>(activated(activation, rowOf(inout, row)[i]));
     }
 }
 
@@ -109,7 +118,28 @@ void ReferenceOps::rmsNorm(TensorView x, const float *weight, float epsilon, Ten
             squares += static_cast<double>(source[i]) * source[i];
         const double factor = 1.0 / std::sqrt(squares / static_cast<double>(n) + epsilon);
         for (std::int64_t i = 0; i < n; ++i)
-            rowOf(out, row)[i] = static_cast<float>(source[i] * factor * weight[i]);
+            rowOf(out, row)[i] = static_cast<float>(source[i] * factor * (weight != nullptr ? weight[i] : 1.0F));
+    }
+}
+
+void ReferenceOps::layerNorm(TensorView x, const float *weight, const float *bias, float epsilon, TensorView out,
+                             Stream &)
+{
+    checkNorm(x, out);
+    const std::int64_t n = x.shape[static_cast<std::size_t>(x.rank - 1)];
+    for (std::int64_t row = 0; row < rowCount(x); ++row) {
+        const float *source = rowOf(x, row);
+        double mean = 0.0;
+        for (std::int64_t i = 0; i < n; ++i)
+            mean += source[i];
+        mean /= static_cast<double>(n);
+        double squares = 0.0;
+        for (std::int64_t i = 0; i < n; ++i)
+            squares += (source[i] - mean) * (source[i] - mean);
+        const double factor = 1.0 / std::sqrt(squares / static_cast<double>(n) + epsilon);
+        for (std::int64_t i = 0; i < n; ++i)
+            rowOf(out, row)[i] = static_cast<float>((source[i] - mean) * factor * (weight != nullptr ? weight[i] : 1.0F)
+                                                    + (bias != nullptr ? bias[i] : 0.0F));
     }
 }
 
@@ -120,6 +150,39 @@ void ReferenceOps::add(TensorView x, TensorView inout, Stream &)
     for (std::int64_t row = 0; row < rowCount(x); ++row) {
         for (std::int64_t i = 0; i < n; ++i)
             rowOf(inout, row)[i] += rowOf(x, row)[i];
+    }
+}
+
+void ReferenceOps::gatedAdd(TensorView x, TensorView gate, TensorView inout, Stream &)
+{
+    checkGatedAdd(x, gate, inout);
+    for (std::int64_t row = 0; row < x.shape[0]; ++row) {
+        const double factor = 1.0 / (1.0 + std::exp(-static_cast<double>(*rowOf(gate, row))));
+        for (std::int64_t i = 0; i < x.shape[1]; ++i) {
+            float &target = rowOf(inout, row)[i];
+            target = static_cast<float>(target + factor * rowOf(x, row)[i]);
+        }
+    }
+}
+
+void ReferenceOps::scale(TensorView inout, float factor, Stream &)
+{
+    checkFloatView(inout, 2);
+    for (std::int64_t row = 0; row < inout.shape[0]; ++row) {
+        for (std::int64_t i = 0; i < inout.shape[1]; ++i)
+            rowOf(inout, row)[i] *= factor;
+    }
+}
+
+void ReferenceOps::softCap(TensorView inout, float cap, Stream &)
+{
+    checkFloatView(inout, 2);
+    CHECK(cap > 0.0F);
+    for (std::int64_t row = 0; row < inout.shape[0]; ++row) {
+        for (std::int64_t i = 0; i < inout.shape[1]; ++i) {
+            float &value = rowOf(inout, row)[i];
+            value = static_cast<float>(cap * std::tanh(static_cast<double>(value) / cap));
+        }
     }
 }
 
@@ -149,14 +212,16 @@ void ReferenceOps::kvStore(TensorView k, TensorView v, TensorView kvLayer, std::
     checkKvStore(k, v, kvLayer, slots);
     const std::int64_t blockTokens = kvLayer.shape[2];
     const std::int64_t headDim = kvLayer.shape[3];
+    const int planes = v.rank != 0 ? 2 : 1;
     for (std::int64_t row = 0; row < rowCount(k); ++row) {
         const std::int64_t slot = slots[static_cast<std::size_t>(row / k.shape[1])];
         const std::int64_t head = row % k.shape[1];
         const std::int64_t keyStart =
-            slot / blockTokens * 2 * kvLayer.strides[0] + head * kvLayer.strides[1] + slot % blockTokens * headDim;
+            slot / blockTokens * planes * kvLayer.strides[0] + head * kvLayer.strides[1] + slot % blockTokens * headDim;
         for (std::int64_t i = 0; i < headDim; ++i) {
             storeElement(kvLayer, keyStart + i, rowOf(k, row)[i]);
-            storeElement(kvLayer, keyStart + kvLayer.strides[0] + i, rowOf(v, row)[i]);
+            if (planes == 2)
+                storeElement(kvLayer, keyStart + kvLayer.strides[0] + i, rowOf(v, row)[i]);
         }
     }
 }

@@ -42,6 +42,7 @@ private slots:
     void blocksThatFit();
     void layersAreSeparateAndZero();
     void copiesOneBlockInEveryLayer();
+    void keysOnlyTakesHalf();
     void memoryIsCommittedWhenWritten();
     void tooMuchIsRefused();
 
@@ -105,6 +106,24 @@ void KvCacheTest::copiesOneBlockInEveryLayer()
     }
     QVERIFY_EXCEPTION_THROWN(cache.copyBlock(1, 1, *stream), kernels::Error);
     QVERIFY_EXCEPTION_THROWN(cache.copyBlock(0, 4, *stream), kernels::Error);
+}
+
+void KvCacheTest::keysOnlyTakesHalf()
+{
+    KvShape shape = shapeOf(DType::F32);
+    const std::size_t both = shape.bytesPerBlock();
+    shape.keysOnly = true;
+    QCOMPARE(shape.bytesPerBlock() * 2, both);
+    KvCache cache(shape, 3, *m_ops);
+    QCOMPARE(cache.layer(0).shape[0], std::int64_t{3});
+    const std::size_t blockElements = 2 * 16 * 8;
+    std::fill_n(cache.layer(1).as<float>() + blockElements, blockElements, 5.0F);
+    const auto stream = m_ops->makeStream();
+    cache.copyBlock(1, 2, *stream);
+    QCOMPARE(cache.layer(1).as<float>()[2 * blockElements], 5.0F);
+    QCOMPARE(cache.layer(1).as<float>()[3 * blockElements - 1], 5.0F);
+    QCOMPARE(cache.layer(1).as<float>()[blockElements - 1], 0.0F);
+    QCOMPARE(cache.layer(0).as<float>()[2 * blockElements], 0.0F);
 }
 
 void KvCacheTest::memoryIsCommittedWhenWritten()

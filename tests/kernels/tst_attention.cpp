@@ -66,11 +66,12 @@ public:
         , m_free(static_cast<std::size_t>(blocks))
     {
         const AttentionShape &a = shape.attention;
+        const int planes = a.valuesInKeys ? 1 : 2;
         const auto elements =
-            static_cast<std::size_t>(blocks) * 2 * static_cast<std::size_t>(a.kvHeads * blockTokens * a.headDim);
+            static_cast<std::size_t>(blocks * planes) * static_cast<std::size_t>(a.kvHeads * blockTokens * a.headDim);
         m_bytes.assign(elements * static_cast<std::size_t>(info(shape.kv).blockBytes),
                        std::byte{0xff}); // NaN in every type
-        m_layer = makeView(m_bytes.data(), shape.kv, blocks * 2, a.kvHeads, blockTokens, a.headDim);
+        m_layer = makeView(m_bytes.data(), shape.kv, blocks * planes, a.kvHeads, blockTokens, a.headDim);
         std::iota(m_free.begin(), m_free.end(), 0);
         std::shuffle(m_free.begin(), m_free.end(), std::mt19937(seed));
     }
@@ -115,13 +116,15 @@ void Cache::store(const Chunk &chunk)
     const auto view = [&](std::vector<float> &data) {
         return makeView(data.data(), DType::F32, chunk.last - chunk.first, a.kvHeads, a.headDim);
     };
-    m_ops.kvStore(view(k), view(v), m_layer, places, *m_stream);
+    m_ops.kvStore(view(k), a.valuesInKeys ? TensorView() : view(v), m_layer, places, *m_stream);
 }
 
 std::vector<float> Cache::step(std::vector<Chunk> chunks)
 {
     const AttentionShape &a = m_shape.attention;
     const int width = a.heads * a.headDim;
+    const int valueDim = a.valuesInKeys ? a.valueDim : a.headDim;
+    const int outWidth = a.heads * valueDim;
     std::vector<int> starts{0};
     std::vector<int> lengths;
     std::size_t maxBlocks = 0;
@@ -140,15 +143,15 @@ std::vector<float> Cache::step(std::vector<Chunk> chunks)
                   tables.begin() + static_cast<std::ptrdiff_t>(s * maxBlocks));
     const PagedBatch batch{starts, lengths, tables, static_cast<int>(maxBlocks), m_blockTokens};
     const int tokens = starts.back();
-    std::vector<float> padded(static_cast<std::size_t>(tokens * (width + 3) + 3), sentinel);
-    TensorView out = makeView(padded.data() + 3, DType::F32, tokens, a.heads, a.headDim);
-    out.strides[0] = width + 3;
+    std::vector<float> padded(static_cast<std::size_t>(tokens * (outWidth + 3) + 3), sentinel);
+    TensorView out = makeView(padded.data() + 3, DType::F32, tokens, a.heads, valueDim);
+    out.strides[0] = outWidth + 3;
     m_ops.pagedAttention(makeView(q.data(), DType::F32, tokens, a.heads, a.headDim), m_layer, batch, a, out, *m_stream);
     std::vector<float> result;
     for (int t = 0; t < tokens; ++t) {
-        const auto row = padded.begin() + t * (width + 3);
+        const auto row = padded.begin() + t * (outWidth + 3);
         guardsUnchanged = guardsUnchanged && std::count(row, row + 3, sentinel) == 3;
-        result.insert(result.end(), row + 3, row + 3 + width);
+        result.insert(result.end(), row + 3, row + 3 + outWidth);
     }
     return result;
 }
@@ -216,13 +219,14 @@ void TestAttention::matchesReference_data()
     QTest::addColumn<int>("window");
     QTest::addColumn<double>("softCap");
     QTest::addColumn<bool>("sinks");
+    QTest::addColumn<int>("latent");
     for (const std::string &level : kernel_data::allLevels()) {
         for (const DType kv : {DType::F32, DType::F16, DType::BF16}) {
             const auto row = [&](const char *what, int heads, int kvHeads, int headDim, int window, double softCap,
-                                 bool sinks) {
+                                 bool sinks, int latent = 0) {
                 QTest::addRow("%s %s %s", level.c_str(), std::string(info(kv).name).c_str(), what)
                     << QString::fromStdString(level) << heads << kvHeads << headDim << static_cast<int>(kv) << window
-                    << softCap << sinks;
+                    << softCap << sinks << latent;
             };
             row("grouped 64", 9, 3, 64, 0, 0.0, false);
             row("multi-head 80", 4, 4, 80, 0, 0.0, false);
@@ -234,6 +238,8 @@ void TestAttention::matchesReference_data()
             row("soft cap", 4, 2, 64, 0, 1.5, false);
             row("sinks", 6, 2, 64, 0, 0.0, true);
             row("all", 6, 2, 48, 300, 3.0, true);
+            row("values in keys 576", 3, 1, 576, 0, 0.0, false, 512);
+            row("values in odd keys", 6, 1, 44, 0, 0.0, false, 35);
         }
     }
 }
@@ -248,12 +254,15 @@ void TestAttention::matchesReference()
     QFETCH(int, window);
     QFETCH(double, softCap);
     QFETCH(bool, sinks);
+    QFETCH(int, latent);
     REQUIRE_LEVEL(level);
     const auto ops = kernel_data::cpu(level.toStdString(), 2);
     const auto truth = kernel_data::reference();
     Shape shape = shapeOf(heads, kvHeads, headDim, static_cast<DType>(kv));
     shape.attention.window = window;
     shape.attention.softCap = static_cast<float>(softCap);
+    shape.attention.valuesInKeys = latent > 0;
+    shape.attention.valueDim = latent;
     const std::vector<float> sinkScores{0.5F, -2.0F, 3.0F, 0.0F, 1.0F, -1.0F};
     shape.attention.sinks = sinks ? sinkScores.data() : nullptr;
     const Sequence longOne = makeSequence(shape, 340, 1);
@@ -274,7 +283,7 @@ void TestAttention::matchesReference()
         return all;
     };
     const std::vector<float> found = run(*ops);
-    QCOMPARE(static_cast<int>(found.size()), (340 + 37 + 1) * heads * headDim);
+    QCOMPARE(static_cast<int>(found.size()), (340 + 37 + 1) * heads * (latent > 0 ? latent : headDim));
     const double error = tolerance::nmse(found, run(*truth));
     QVERIFY2(error <= tolerance::attention, qPrintable(QString::number(error)));
 }
@@ -283,9 +292,11 @@ void TestAttention::chunksBlocksAndThreadsDoNotMatter_data()
 {
     QTest::addColumn<QString>("level");
     QTest::addColumn<int>("window");
+    QTest::addColumn<bool>("latent");
     for (const std::string &level : kernel_data::allLevels()) {
-        QTest::addRow("%s", level.c_str()) << QString::fromStdString(level) << 0;
-        QTest::addRow("%s window 100", level.c_str()) << QString::fromStdString(level) << 100;
+        QTest::addRow("%s", level.c_str()) << QString::fromStdString(level) << 0 << false;
+        QTest::addRow("%s window 100", level.c_str()) << QString::fromStdString(level) << 100 << false;
+        QTest::addRow("%s values in keys", level.c_str()) << QString::fromStdString(level) << 0 << true;
     }
 }
 
@@ -294,8 +305,11 @@ void TestAttention::chunksBlocksAndThreadsDoNotMatter()
     QFETCH(QString, level);
     QFETCH(int, window);
     REQUIRE_LEVEL(level);
-    Shape shape = shapeOf(6, 2, 64, DType::F16);
+    QFETCH(bool, latent);
+    Shape shape = latent ? shapeOf(6, 1, 72, DType::F16) : shapeOf(6, 2, 64, DType::F16);
     shape.attention.window = window;
+    shape.attention.valuesInKeys = latent;
+    shape.attention.valueDim = latent ? 56 : 0;
     const int context = level == QStringLiteral("scalar") ? 300 : 600; // more than one split of keys
     const Sequence sequence = makeSequence(shape, context, 5);
     const auto alone = kernel_data::cpu(level.toStdString(), 1);

@@ -314,18 +314,20 @@ void TestMatmul::addAndGated()
     const auto plain = truth->pack(parts);
     for (const std::int64_t tokens : {1, 5, 130}) {
         std::vector<float> x = kernel_data::exactActivations(tokens, columns, 53);
-        for (const Activation activation : {Activation::Silu, Activation::GeluTanh, Activation::GeluErf}) {
+        const std::vector<float> bias = kernel_data::randomFloats(2 * rows, 54);
+        for (const Activation activation : {Activation::Silu, Activation::GeluTanh, Activation::GeluErf,
+                                            Activation::Relu, Activation::SwigluClamped}) {
             Guarded out(tokens, rows);
             std::vector<float> wanted(static_cast<std::size_t>(tokens * rows));
-            ops->linearGated(*packed, activation, viewOf(x, tokens, columns), out.view(), *stream);
-            truth->linearGated(*plain, activation, viewOf(x, tokens, columns), viewOf(wanted, tokens, rows), *stream);
+            ops->linearGated(*packed, activation, viewOf(x, tokens, columns), out.view(), bias.data(), *stream);
+            truth->linearGated(*plain, activation, viewOf(x, tokens, columns), viewOf(wanted, tokens, rows),
+                               bias.data(), *stream);
             const double error = tolerance::nmse(out.values(), wanted);
             QVERIFY2(error <= tolerance::exactActivations, qPrintable(QString::number(error)));
             QVERIFY(out.bordersUnchanged());
         }
         Guarded sum(tokens, 2 * rows, 1.5F);
         std::vector<float> wanted(static_cast<std::size_t>(tokens * 2 * rows), 1.5F);
-        const std::vector<float> bias = kernel_data::randomFloats(2 * rows, 54);
         ops->linearAdd(*packed, viewOf(x, tokens, columns), sum.view(), bias.data(), *stream);
         truth->linearAdd(*plain, viewOf(x, tokens, columns), viewOf(wanted, tokens, 2 * rows), bias.data(), *stream);
         QVERIFY(tolerance::nmse(sum.values(), wanted) <= tolerance::exactActivations);
@@ -452,8 +454,8 @@ void TestMatmul::wrongShapesAreRefused()
     std::vector<float> out(16);
     QVERIFY_EXCEPTION_THROWN(ops->linear(*packed, viewOf(x, 1, 32), viewOf(out, 1, 16), nullptr, *stream), Error);
     QVERIFY_EXCEPTION_THROWN(ops->linear(*packed, viewOf(x, 1, 64), viewOf(out, 1, 15), nullptr, *stream), Error);
-    QVERIFY_EXCEPTION_THROWN(ops->linearGated(*packed, Activation::Silu, viewOf(x, 1, 64), viewOf(out, 1, 8), *stream),
-                             Error);
+    QVERIFY_EXCEPTION_THROWN(
+        ops->linearGated(*packed, Activation::Silu, viewOf(x, 1, 64), viewOf(out, 1, 8), nullptr, *stream), Error);
     WeightPart uneven = part;
     uneven.columns = 40;
     QVERIFY_EXCEPTION_THROWN((void)ops->pack({&uneven, 1}), Error);

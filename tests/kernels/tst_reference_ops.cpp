@@ -84,7 +84,7 @@ void TestReferenceOps::gated()
     std::array<float, 1> out{};
     const auto run = [&](Activation activation) {
         m_ops->linearGated(*weight, activation, makeView(x.data(), DType::F32, 1, 2),
-                           makeView(out.data(), DType::F32, 1, 1), *m_stream);
+                           makeView(out.data(), DType::F32, 1, 1), nullptr, *m_stream);
         return out[0];
     };
     QCOMPARE(run(Activation::Silu), 3.0F * 0.7310585786F);
@@ -220,7 +220,7 @@ void TestReferenceOps::gatherAndCopy()
     QCOMPARE(out, (std::array<float, 4>{5, 6, 1, 2}));
     std::vector<float> cache(48);
     std::iota(cache.begin(), cache.end(), 0.0F);
-    m_ops->copyBlock(makeView(cache.data(), DType::F32, 6, 1, 8, 1), 0, 2, *m_stream);
+    m_ops->copyBlock(makeView(cache.data(), DType::F32, 3, 2, 8, 1), 0, 2, *m_stream);
     for (std::size_t i = 0; i < 16; ++i)
         QCOMPARE(cache[32 + i], static_cast<float>(i));
 }

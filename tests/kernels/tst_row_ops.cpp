@@ -58,6 +58,12 @@ class TestRowOps : public QObject {
 private slots:
     void norm_data();
     void norm();
+    void activations_data() { levels(); }
+    void activations();
+    void layerNorm_data() { levels(); }
+    void layerNorm();
+    void scaleCapAndGatedAdd_data() { levels(); }
+    void scaleCapAndGatedAdd();
     void add_data() { levels(); }
     void add();
     void rope_data();
@@ -127,6 +133,93 @@ void TestRowOps::norm()
     QVERIFY(std::isfinite(found.data[2]));
     ops->rmsNorm(view(x), weight.data(), 1e-5F, view(x), *stream); // in place
     QVERIFY(std::memcmp(x.data.data(), found.data.data(), x.data.size() * sizeof(float)) == 0);
+}
+
+void TestRowOps::activations()
+{
+    QFETCH(QString, level);
+    REQUIRE_LEVEL(level);
+    const auto ops = kernel_data::cpu(level.toStdString(), 2);
+    const auto truth = kernel_data::reference();
+    const auto stream = ops->makeStream();
+    for (const Activation activation :
+         {Activation::Silu, Activation::GeluTanh, Activation::GeluErf, Activation::Relu}) {
+        for (const int n : {1, 13, 576}) {
+            Slice found(70, n, 11);
+            for (float &value : found.data)
+                value *= value == sentinel ? 1.0F : 9.0F;
+            found.data[2] = std::nanf("");
+            Slice wanted = found;
+            wanted.all.data = reinterpret_cast<std::byte *>(wanted.data.data());
+            ops->activate(activation, found.view(), *stream);
+            truth->activate(activation, wanted.view(), *stream);
+            QVERIFY(found.bordersUnchanged());
+            QVERIFY(std::isnan(found.data[2]));
+            QVERIFY(tolerance::nmse(found.data, wanted.data) <= tolerance::rowWise);
+            QVERIFY(tolerance::largestDifference(found.data, wanted.data) < 4e-6);
+        }
+    }
+    Slice row(1, 8, 1);
+    QVERIFY_EXCEPTION_THROWN(ops->activate(Activation::SwigluClamped, row.view(), *stream), Error);
+    QVERIFY_EXCEPTION_THROWN(truth->activate(Activation::SwigluClamped, row.view(), *stream), Error);
+}
+
+void TestRowOps::layerNorm()
+{
+    QFETCH(QString, level);
+    REQUIRE_LEVEL(level);
+    const auto ops = kernel_data::cpu(level.toStdString(), 2);
+    const auto truth = kernel_data::reference();
+    const auto stream = ops->makeStream();
+    for (const int n : {1, 2, 131, 576}) {
+        const std::vector<float> weight = kernel_data::randomFloats(static_cast<std::size_t>(n), 1);
+        const std::vector<float> bias = kernel_data::randomFloats(static_cast<std::size_t>(n), 2);
+        for (const bool plain : {false, true}) {
+            Slice x(40, n, 3);
+            for (float &value : x.data)
+                value += value == sentinel ? 0.0F : 100.0F; // a mean far above the spread
+            Slice found(40, n, 4);
+            Slice wanted(40, n, 4);
+            const float *w = plain ? nullptr : weight.data();
+            const float *b = plain ? nullptr : bias.data();
+            ops->layerNorm(x.view(), w, b, 1e-5F, found.view(), *stream);
+            truth->layerNorm(x.view(), w, b, 1e-5F, wanted.view(), *stream);
+            QVERIFY(found.bordersUnchanged());
+            QVERIFY(tolerance::nmse(found.data, wanted.data) <= tolerance::rowWise);
+            ops->layerNorm(x.view(), w, b, 1e-5F, x.view(), *stream); // in place
+            QVERIFY(std::memcmp(x.data.data(), found.data.data(), x.data.size() * sizeof(float)) == 0);
+            ops->rmsNorm(x.view(), nullptr, 1e-5F, found.view(), *stream);
+            truth->rmsNorm(x.view(), nullptr, 1e-5F, wanted.view(), *stream);
+            QVERIFY(tolerance::nmse(found.data, wanted.data) <= tolerance::rowWise);
+        }
+    }
+}
+
+void TestRowOps::scaleCapAndGatedAdd()
+{
+    QFETCH(QString, level);
+    REQUIRE_LEVEL(level);
+    const auto ops = kernel_data::cpu(level.toStdString(), 2);
+    const auto truth = kernel_data::reference();
+    const auto stream = ops->makeStream();
+    for (const int n : {1, 13, 576}) {
+        Slice x(40, n, 1);
+        Slice gate(40, 1, 5);
+        for (float &value : gate.data)
+            value *= value == sentinel ? 1.0F : 8.0F;
+        Slice found(40, n, 2);
+        Slice wanted(40, n, 2);
+        const auto run = [&](Ops &backend, Slice &inout) {
+            backend.scale(inout.view(), 37.5F, *stream);
+            backend.softCap(inout.view(), 30.0F, *stream);
+            backend.gatedAdd(x.view(), gate.view(), inout.view(), *stream);
+        };
+        run(*ops, found);
+        run(*truth, wanted);
+        QVERIFY(found.bordersUnchanged());
+        QVERIFY(tolerance::nmse(found.data, wanted.data) <= tolerance::rowWise);
+        QVERIFY(tolerance::largestDifference(found.data, wanted.data) < 2e-5);
+    }
 }
 
 void TestRowOps::add()
@@ -252,7 +345,7 @@ void TestRowOps::gatherAndCopyBlock()
     const std::size_t block = layer.size() / 5;
     std::copy_n(layer.begin() + static_cast<std::ptrdiff_t>(3 * block), block,
                 wanted.begin() + static_cast<std::ptrdiff_t>(block));
-    ops->copyBlock(makeView(layer.data(), DType::F16, 10, 3, 8, 4), 3, 1, *stream);
+    ops->copyBlock(makeView(layer.data(), DType::F16, 5, 6, 8, 4), 3, 1, *stream);
     QVERIFY(layer == wanted);
 }
 

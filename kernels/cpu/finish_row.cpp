@@ -1,30 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "kernels/cpu/activation.h"
+#include "kernels/cpu/finish_row.h"
 
 #include "kernels/cpu/level.h"
 
-#include <cmath>
-#include <numbers>
-
 namespace kernels {
-
-namespace {
-
-float gelu(Activation activation, float x)
-{
-    if (activation == Activation::GeluErf)
-        return 0.5F * x * (1.0F + std::erf(x / std::numbers::sqrt2_v<float>));
-    constexpr float rootOfTwoOverPi = 0.7978845608F;
-    return 0.5F * x * (1.0F + std::tanh(rootOfTwoOverPi * (x + 0.044715F * x * x * x)));
-}
-
-} // namespace
-
-void geluMultiply(Activation activation, float *gate, const float *up, int n)
-{
-    for (int i = 0; i < n; ++i)
-        gate[i] = gelu(activation, gate[i]) * up[i];
-}
 
 void finishRow(const float *tile, const float *bias, int count, bool accumulate, float *target)
 {
