@@ -2,6 +2,7 @@
 #include "ui/format.h"
 
 #include <QLocale>
+#include <QRegularExpression>
 
 #include <cmath>
 
@@ -96,6 +97,28 @@ QString counted(qint64 value, const QString &one, const QString &many)
 QString knob(double value, double step)
 {
     return figures().toString(value, 'f', decimalsOf(step));
+}
+
+QString modelName(const QString &path)
+{
+    static const QRegularExpression ending(QStringLiteral("(-\\d{5}-of-\\d{5})?\\.gguf$"),
+                                           QRegularExpression::CaseInsensitiveOption);
+    qsizetype end = path.size();
+    while (end > 1 && path[end - 1] == u'/')
+        --end;
+    const QString whole = path.left(end);
+    QString name = whole.mid(whole.lastIndexOf(u'/') + 1);
+    name.remove(ending);
+    return name.isEmpty() ? whole : name;
+}
+
+QString sentence(const QString &text)
+{
+    QString out = text.trimmed();
+    if (out.isEmpty())
+        return out;
+    out[0] = out[0].toUpper();
+    return QStringLiteral(".!?").contains(out.back()) ? out : out + u'.';
 }
 
 } // namespace ui::format

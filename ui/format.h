@@ -25,5 +25,10 @@ namespace ui::format {
 [[nodiscard]] QString counted(qint64 value, const QString &one, const QString &many);
 /// A value of a knob: whole when `step` is whole, else the decimals of `step`, grouped.
 [[nodiscard]] QString knob(double value, double step);
+/// What a model is called: its file's or folder's name without ".gguf" and without the number of a shard. Files are
+/// what people choose; the name that a file carries inside is often that of a training run.
+[[nodiscard]] QString modelName(const QString &path);
+/// A message of the engine as a sentence: with a capital and a full stop.
+[[nodiscard]] QString sentence(const QString &text);
 
 } // namespace ui::format

@@ -2,6 +2,7 @@
 #include "ui/main_window.h"
 
 #include "ui/engine_client.h"
+#include "ui/format.h"
 #include "ui/inspect/inspector.h"
 #include "ui/models/models_page.h"
 #include "ui/settings.h"
@@ -81,7 +82,7 @@ void MainWindow::fillRecentMenu()
     m_recent->clear();
     for (const QString &path : m_settings.recentModels()) {
         // A single & would become an underline.
-        const QString name = QFileInfo(path).completeBaseName().replace(u'&', QStringLiteral("&&"));
+        const QString name = format::modelName(path).replace(u'&', QStringLiteral("&&"));
         QAction *action = m_recent->addAction(name, this, [this, path] { openModel(path); });
         action->setToolTip(path);
         action->setEnabled(QFileInfo::exists(path));

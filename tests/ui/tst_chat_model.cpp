@@ -111,10 +111,11 @@ void TestChatModel::titleFromFirstMessage_data()
     QTest::newRow("short") << "Hello there" << "Hello there";
     QTest::newRow("first line") << "\n  Explain this:\nint a;" << "Explain this:";
     QTest::newRow("heading") << "## Task\nmore" << "Task";
-    QTest::newRow("long, at a word") << "Explain paged attention like I know operating systems and their tables"
-                                     << QStringLiteral("Explain paged attention like I know operating…");
-    QTest::newRow("long word") << QString(100, u'x') << QString(48, u'x') + u'…';
-    QTest::newRow("pair is not cut") << QString(47, u'x') + QStringLiteral("🙂yyyy") << QString(47, u'x') + u'…';
+    QTest::newRow("long, at a word")
+        << "Explain paged attention like I know operating systems and their tables, with examples"
+        << QStringLiteral("Explain paged attention like I know operating systems and their tables, with…");
+    QTest::newRow("long word") << QString(100, u'x') << QString(80, u'x') + u'…';
+    QTest::newRow("pair is not cut") << QString(79, u'x') + QStringLiteral("🙂yyyy") << QString(79, u'x') + u'…';
 }
 
 void TestChatModel::titleFromFirstMessage()

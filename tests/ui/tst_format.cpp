@@ -66,6 +66,23 @@ private slots:
         QCOMPARE(format::knob(0.7, 0.05), QStringLiteral("0.70"));
         QCOMPARE(format::knob(1, 0.1), QStringLiteral("1.0"));
     }
+
+    void namesOfModels()
+    {
+        QCOMPARE(format::modelName(QStringLiteral("/m/SmolLM2-135M-Instruct.Q4_1.gguf")),
+                 QStringLiteral("SmolLM2-135M-Instruct.Q4_1"));
+        QCOMPARE(format::modelName(QStringLiteral("/m/big-00001-of-00003.GGUF")), QStringLiteral("big"));
+        QCOMPARE(format::modelName(QStringLiteral("/m/Llama-3.2-1B/")), QStringLiteral("Llama-3.2-1B"));
+        QCOMPARE(format::modelName(QStringLiteral("plain")), QStringLiteral("plain"));
+        QCOMPARE(format::modelName(QStringLiteral("/m/.gguf")), QStringLiteral("/m/.gguf"));
+    }
+
+    void sentences()
+    {
+        QCOMPARE(format::sentence(QStringLiteral("the disk is full ")), QStringLiteral("The disk is full."));
+        QCOMPARE(format::sentence(QStringLiteral("Done.")), QStringLiteral("Done."));
+        QCOMPARE(format::sentence({}), QString());
+    }
 };
 
 QTEST_GUILESS_MAIN(TestFormat)

@@ -48,11 +48,15 @@ private slots:
         QVERIFY(!rows[3].problem.isEmpty());
     }
 
-    void missingFolderIsEmpty()
+    void emptyFolderSaysSo()
     {
-        const auto rows = ModelList::read(m_dir->filePath(QStringLiteral("nowhere")), {});
-        QCOMPARE(rows.size(), std::size_t(1));
-        QVERIFY(rows[0].header);
+        const QString folder = m_dir->filePath(QStringLiteral("nowhere"));
+        ModelList list;
+        list.setRows(ModelList::read(folder, {}));
+        QCOMPARE(list.rowCount(), 2);
+        QVERIFY(list.index(0).data(ModelList::HeaderRole).toBool());
+        QVERIFY(list.index(1).data(ModelList::DetailRole).toString().contains(folder));
+        QCOMPARE(list.flags(list.index(1)), Qt::NoItemFlags);
     }
 
     void listIsReadOffTheWindowsThread()

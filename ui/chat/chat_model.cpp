@@ -11,7 +11,7 @@
 namespace ui {
 namespace {
 
-constexpr qsizetype longestTitle = 48;
+constexpr qsizetype longestTitle = 80;
 
 qint64 now()
 {
@@ -94,7 +94,7 @@ QString ChatModel::subtitle(const Chat &chat) const
     if (!chat.activity.isEmpty())
         return chat.activity;
     const QString count = format::counted(chat.record.messageCount, tr("message"), tr("messages"));
-    return chat.record.model.isEmpty() ? count : chat.record.model + QStringLiteral(" · ") + count;
+    return chat.record.model.isEmpty() ? count : count + QStringLiteral(" · ") + chat.record.model;
 }
 
 QString ChatModel::section(const Chat &chat) const

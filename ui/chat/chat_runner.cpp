@@ -82,7 +82,8 @@ void ChatRunner::regenerate(qint64 chatId, qint64 messageId)
 
 void ChatRunner::ask(qint64 chatId, qint64 parentId)
 {
-    const QString model = m_client.model() ? QString::fromStdString(m_client.model()->name) : QString();
+    const QString model =
+        m_client.model() ? format::modelName(QString::fromStdString(m_client.model()->path)) : QString();
     const MessageRecord answer =
         m_model.addMessage(chatId, parentId, QStringLiteral("assistant"), {}, MessageState::Streaming, model);
     const ChatModel::Chat *chat = m_model.chat(chatId);

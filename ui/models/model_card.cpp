@@ -5,7 +5,6 @@
 #include "ui/format.h"
 #include "ui/widgets/paint.h"
 
-#include <QFileInfo>
 #include <QPainter>
 
 #include <algorithm>
@@ -37,7 +36,7 @@ ModelCard::ModelCard(Theme &theme, EngineClient &client, QWidget *parent)
 void ModelCard::refresh()
 {
     const auto &model = m_client.model();
-    setTitle(model ? QFileInfo(QString::fromStdString(model->path)).completeBaseName() : tr("Loaded model"));
+    setTitle(model ? format::modelName(QString::fromStdString(model->path)) : tr("Loaded model"));
     setSummary(model ? QString::fromStdString(model->architecture) : tr("none"));
     scheduleUpdate();
 }

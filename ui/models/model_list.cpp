@@ -29,7 +29,7 @@ ModelRow recentRow(const QString &path)
 {
     const QFileInfo file(path);
     ModelRow row;
-    row.name = file.completeBaseName();
+    row.name = format::modelName(path);
     row.path = path;
     row.recent = true;
     row.detail = file.exists()
@@ -37,6 +37,15 @@ ModelRow recentRow(const QString &path)
         : file.absolutePath();
     if (!file.exists())
         row.problem = ModelList::tr("the file is no longer there: %1").arg(path);
+    return row;
+}
+
+/// Stands where models would, and can be neither chosen nor opened.
+ModelRow hintRow(const QString &folder)
+{
+    ModelRow row;
+    row.name = ModelList::tr("No model is here yet");
+    row.detail = ModelList::tr("Put .gguf files into %1").arg(folder);
     return row;
 }
 
@@ -67,6 +76,8 @@ std::vector<ModelRow> ModelList::read(const QString &folder, const QStringList &
     try {
         for (const engine::InstalledModel &model : engine::listModels(folder.toStdString()))
             rows.push_back(installedRow(model));
+        if (rows.back().header)
+            rows.push_back(hintRow(folder));
     } catch (const std::exception &fault) { // nothing may leave a pool thread
         ModelRow row;
         row.name = folder;
@@ -135,7 +146,9 @@ QVariant ModelList::data(const QModelIndex &index, int role) const
 
 Qt::ItemFlags ModelList::flags(const QModelIndex &index) const
 {
-    return index.data(HeaderRole).toBool() ? Qt::NoItemFlags : Qt::ItemIsEnabled | Qt::ItemIsSelectable;
+    return index.data(HeaderRole).toBool() || index.data(PathRole).toString().isEmpty()
+        ? Qt::NoItemFlags
+        : Qt::ItemIsEnabled | Qt::ItemIsSelectable;
 }
 
 ModelDelegate::ModelDelegate(Theme &theme, QObject *parent)
@@ -156,7 +169,7 @@ void ModelDelegate::paint(QPainter *painter, const QStyleOptionViewItem &option,
     const QRectF rect(option.rect);
     const QString name = index.data().toString();
     if (index.data(ModelList::HeaderRole).toBool()) {
-        paint::text(*painter, rect.adjusted(10, 8, -10, 0), name, m_theme.ui(10.5, QFont::DemiBold), c.quiet);
+        paint::text(*painter, rect.adjusted(8, 8, -8, 0), name, m_theme.ui(10.5, QFont::DemiBold), c.quiet);
         return;
     }
     const bool selected = option.state & QStyle::State_Selected, hovered = option.state & QStyle::State_MouseOver;
@@ -169,14 +182,15 @@ void ModelDelegate::paint(QPainter *painter, const QStyleOptionViewItem &option,
     }
     const QString problem = index.data(ModelList::ProblemRole).toString();
     const bool loaded = index.data(ModelList::LoadedRole).toBool();
-    const QRectF text = rect.adjusted(12, 5, loaded ? -74 : -12, -4);
+    const QRectF text = rect.adjusted(8, 5, loaded ? -74 : -8, -4);
     paint::text(*painter, QRectF(text.x(), text.y(), text.width(), 20), name,
-                m_theme.ui(13, loaded ? QFont::DemiBold : QFont::Normal), c.text);
+                m_theme.ui(13, loaded ? QFont::DemiBold : QFont::Normal),
+                index.flags() & Qt::ItemIsSelectable ? c.text : c.muted);
     paint::text(*painter, QRectF(text.x(), text.y() + 20, text.width(), 18),
                 problem.isEmpty() ? index.data(ModelList::DetailRole).toString() : problem, m_theme.ui(11.5),
                 problem.isEmpty() ? c.muted : c.badText);
     if (loaded)
-        paint::text(*painter, QRectF(rect.right() - 72, rect.y(), 60, rect.height() - 4), tr("loaded"),
+        paint::text(*painter, QRectF(rect.right() - 72, rect.y(), 64, rect.height() - 4), tr("loaded"),
                     m_theme.ui(11.5, QFont::Medium), c.okText, Qt::AlignRight);
 }
 

@@ -21,6 +21,7 @@ struct ModelRow {
     QString detail;  ///< architecture and size
     QString problem; ///< why it cannot be opened; empty when it can
     bool recent = false;
+    bool hint = false;   ///< says why there is nothing
     bool header = false; ///< a heading, not a model
 };
 

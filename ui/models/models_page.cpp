@@ -68,13 +68,14 @@ void ModelsPage::createLayout()
     m_fault->setProperty("tone", QStringLiteral("bad"));
 
     auto *buttons = new QHBoxLayout;
+    buttons->setContentsMargins(8, 6, 8, 0); // in line with the card's title
     for (QPushButton *button : {m_open, m_browse, m_forget})
         buttons->addWidget(button);
     buttons->addStretch();
     auto *listCard = new Card(m_theme, tr("Models on this machine"));
     listCard->setFocusPolicy(Qt::NoFocus);
     auto *inside = new QVBoxLayout(listCard);
-    inside->setContentsMargins(8, Card::headerHeight, 8, 14);
+    inside->setContentsMargins(6, Card::headerHeight, 6, 14);
     inside->addWidget(m_view, 1);
     inside->addWidget(m_fault);
     inside->addLayout(buttons);
