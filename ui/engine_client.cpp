@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/engine_client.h"
 
+#include "ui/parameters.h"
+
 #include <QThread>
 #include <QTimer>
 
@@ -52,6 +54,7 @@ public:
     }
     void operator()(const engine::ModelFileChanged &e)
     {
+        qInfo("model file changed: %s: %s", e.path.c_str(), e.what.c_str());
         emit m_client.modelFileChanged(QString::fromStdString(e.path), QString::fromStdString(e.what));
     }
     void operator()(const engine::RequestAccepted &e) { emit m_client.requestAccepted(e.id, e.promptTokens); }
@@ -72,6 +75,8 @@ public:
             m_groups.erase(it);
             send(group);
         }
+        if (e.reason == engine::FinishReason::Failed)
+            qInfo("request %llu failed: %s", static_cast<unsigned long long>(e.id), e.error.c_str());
         m_client.m_active.remove(e.id);
         m_client.updatePolling();
         emit m_client.requestFinished(e.id, e);
@@ -135,6 +140,7 @@ void EngineClient::loadModel(const QString &path)
 {
     m_loadingPath = path;
     m_loadingConfig = m_config;
+    qInfo("loading %s", qPrintable(path));
     m_engine->loadModel(path.toStdString(), m_config);
     emit loadStarted(path);
 }
@@ -234,12 +240,13 @@ QString EngineClient::requestName(quint64 id) const
 
 void EngineClient::setSampling(const engine::SamplingParams &sampling)
 {
-    if (sampling == m_sampling)
+    if (sampling == m_requestedSampling)
         return;
-    m_sampling = sampling;
+    m_requestedSampling = sampling;
+    m_sampling = allowedSampling(sampling);
     for (const quint64 id : m_active.keys()) {
         const engine::SamplingParams &own = m_active[id];
-        engine::SamplingParams changed = sampling;
+        engine::SamplingParams changed = m_sampling;
         changed.seed = own.seed;
         changed.stop = own.stop;
         changed.logprobs = own.logprobs;
@@ -291,6 +298,9 @@ void EngineClient::takeModel(const engine::ModelInfo &info)
 {
     m_loadingPath.clear();
     m_model = info;
+    qInfo("loaded %s: %s, %s on %s, %d threads, %d KV blocks of %d tokens, context %d", info.path.c_str(),
+          info.architecture.c_str(), info.isa.c_str(), info.backend.c_str(), info.effective.threads,
+          info.effective.kv.numBlocks, info.effective.kv.blockTokens, info.effective.maxModelLen);
     m_pending.fill(0);
     m_notes.fill({});
     emit modelLoaded(info);
@@ -306,6 +316,7 @@ void EngineClient::takeModel(const engine::ModelInfo &info)
 void EngineClient::takeLoadFailure(const engine::LoadFailed &failure)
 {
     const QString path = QString::fromStdString(failure.path);
+    qInfo("not loaded: %s", failure.message.c_str());
     if (path == m_loadingPath)
         m_loadingPath.clear();
     emit loadFailed(path, QString::fromStdString(failure.message), failure.code == engine::ErrorCode::Cancelled);

@@ -61,8 +61,11 @@ public:
     [[nodiscard]] QString requestName(quint64 id) const; ///< empty when never set
 
     // Parameters
-    /// Defaults of new requests, shared by the chat page and the panels.
+    /// Defaults of new requests, shared by the chat page and the panels: what is in force, always within the ranges of
+    /// the parameter table.
     [[nodiscard]] const engine::SamplingParams &sampling() const { return m_sampling; }
+    /// What setSampling() was given; it differs from sampling() where a value was out of range.
+    [[nodiscard]] const engine::SamplingParams &requestedSampling() const { return m_requestedSampling; }
     /// Sets the defaults and replaces the sampling of every running request, keeping each one's own seed, stop
     /// strings and logprobs.
     void setSampling(const engine::SamplingParams &sampling);
@@ -136,6 +139,7 @@ private:
     engine::EngineConfig m_config;
     engine::EngineConfig m_loadingConfig; ///< as handed to the running load
     engine::SamplingParams m_sampling;
+    engine::SamplingParams m_requestedSampling;
     QString m_loadingPath;
     QHash<quint64, engine::SamplingParams> m_active; ///< running and waiting requests
     QHash<quint64, int> m_series;

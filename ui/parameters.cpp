@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/parameters.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace ui {
 
@@ -63,8 +65,15 @@ struct Reader {
 struct Writer {
     double value;
     void operator()(double &field) const { field = value; }
-    void operator()(int &field) const { field = int(std::lround(value)); }
-    void operator()(std::size_t &field) const { field = std::size_t(std::llround(std::fmax(0, value))); }
+    void operator()(int &field) const
+    {
+        constexpr double most = std::numeric_limits<int>::max();
+        field = int(std::lround(std::fmax(-most, std::fmin(value, most))));
+    }
+    void operator()(std::size_t &field) const
+    {
+        field = std::size_t(std::llround(std::fmin(std::fmax(0, value), 9e18)));
+    }
 };
 
 } // namespace
@@ -91,6 +100,18 @@ bool setParameterValue(engine::SamplingParams &sampling, std::string_view key, d
 bool setParameterValue(engine::EngineConfig &config, std::string_view key, double value)
 {
     return visitConfig(config, key, Writer{value});
+}
+
+engine::SamplingParams allowedSampling(const engine::SamplingParams &asked)
+{
+    engine::SamplingParams allowed = asked;
+    for (const engine::ParameterSpec &spec : engine::parameterSpecs()) {
+        const auto value = parameterValue(asked, spec.key);
+        if (value && !engine::checkParameter(spec, *value).empty())
+            setParameterValue(allowed, spec.key,
+                              std::isnan(*value) ? spec.defaultValue : std::clamp(*value, spec.minimum, spec.maximum));
+    }
+    return allowed;
 }
 
 } // namespace ui

@@ -16,5 +16,7 @@ namespace ui {
 /// Sets that field; false when the structure has none.
 bool setParameterValue(engine::SamplingParams &sampling, std::string_view key, double value);
 bool setParameterValue(engine::EngineConfig &config, std::string_view key, double value);
+/// `asked` with every value brought into the range that the table allows it.
+[[nodiscard]] engine::SamplingParams allowedSampling(const engine::SamplingParams &asked);
 
 } // namespace ui

@@ -6,6 +6,9 @@
 #include <QDir>
 #include <QFileInfo>
 
+#include <cmath>
+#include <string>
+
 namespace ui {
 
 namespace {
@@ -27,14 +30,21 @@ QString base(const char *variable, const char *fallback)
 }
 
 template<typename Target, std::size_t n>
-void readValues(const QSettings &store, const QString &group, const char *const (&keys)[n], Target &target)
+void readValues(const QSettings &store, const QString &group, const char *const (&keys)[n], Target &target,
+                bool keepFaulty)
 {
     for (const char *key : keys) {
         bool ok = false;
         const double value = store.value(group + QLatin1String(key)).toDouble(&ok);
         const engine::ParameterSpec *spec = engine::findParameter(key);
-        if (ok && spec && engine::checkParameter(*spec, value).empty())
-            setParameterValue(target, key, value);
+        if (!ok || !spec || std::isnan(value))
+            continue;
+        if (const std::string fault = engine::checkParameter(*spec, value); !fault.empty()) {
+            qInfo("%s: %s", qPrintable(store.fileName()), fault.c_str());
+            if (!keepFaulty)
+                continue;
+        }
+        setParameterValue(target, key, value);
     }
 }
 
@@ -96,7 +106,8 @@ void Settings::setThemeMode(ThemeMode mode)
 engine::SamplingParams Settings::sampling() const
 {
     engine::SamplingParams sampling;
-    readValues(m_store, QStringLiteral("sampling/"), samplingKeys, sampling);
+    readValues(m_store, QStringLiteral("sampling/"), samplingKeys, sampling,
+               true); // shown as asked for, beside what is used
     return sampling;
 }
 
@@ -109,7 +120,7 @@ void Settings::setSampling(const engine::SamplingParams &sampling)
 engine::EngineConfig Settings::engineConfig() const
 {
     engine::EngineConfig config;
-    readValues(m_store, QStringLiteral("engine/"), engineKeys, config);
+    readValues(m_store, QStringLiteral("engine/"), engineKeys, config, false);
     return config;
 }
 

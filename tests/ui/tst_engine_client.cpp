@@ -6,6 +6,7 @@
 #include <QSignalSpy>
 #include <QTest>
 
+#include <cmath>
 #include <thread>
 
 using ui::EngineClient;
@@ -164,6 +165,23 @@ private slots:
         QCOMPARE(got.temperature, 1.5);
         QVERIFY(got.seed == std::optional<std::uint64_t>(9));
         QVERIFY(got.stop == std::vector<std::string>{"END"});
+    }
+
+    void samplingOutOfRangeIsBroughtIn()
+    {
+        Fixture f;
+        const quint64 id = f.client.submit(ask(50));
+        engine::SamplingParams wild = f.client.sampling();
+        wild.temperature = 99;
+        wild.topP = -1;
+        wild.minP = std::nan("");
+        f.client.setSampling(wild);
+        QCOMPARE(f.client.requestedSampling().temperature, 99.0);
+        for (const engine::SamplingParams &used : {f.client.sampling(), f.fake->lastSampling().at(id)}) {
+            QCOMPARE(used.temperature, 5.0);
+            QCOMPARE(used.topP, 0.0);
+            QCOMPARE(used.minP, 0.0);
+        }
     }
 
     void pendingUntilApplied()

@@ -49,6 +49,16 @@ private slots:
         QVERIFY(settings.themeMode() == ui::ThemeMode::System);
     }
 
+    // What was asked for is kept, so that it can be shown beside what is used; an engine cannot start with such values.
+    void samplingOutOfRangeIsKept()
+    {
+        write("[sampling]\ntemperature=99\ntop-p=nan\n[engine]\nblock-size=13\n");
+        const ui::Settings settings(file());
+        QCOMPARE(settings.sampling().temperature, 99.0);
+        QCOMPARE(settings.sampling().topP, engine::SamplingParams().topP);
+        QCOMPARE(settings.engineConfig().kv.blockTokens, engine::EngineConfig().kv.blockTokens);
+    }
+
     void recentModels()
     {
         Settings settings(file());

@@ -83,6 +83,23 @@ private slots:
         QCOMPARE(m_settings->sampling().temperature, 0.0); // kept
     }
 
+    void samplingOutOfRangeIsShown()
+    {
+        engine::SamplingParams wild;
+        wild.temperature = 99;
+        m_client->setSampling(wild);
+        QCOMPARE(knob("temperature")->value(), 5.0);
+        const QString note = knob("temperature")->consequence();
+        QVERIFY2(note.contains(QStringLiteral("5.00")) && note.contains(QStringLiteral("99")), qPrintable(note));
+        QCOMPARE(m_page->samplingPanel()->deviations(), 1);
+        QTest::keyClick(knob("top-p")->track(), Qt::Key_Home); // another knob keeps what was asked for
+        QCOMPARE(m_client->requestedSampling().temperature, 99.0);
+        QTest::keyClick(knob("temperature")->track(), Qt::Key_Home);
+        QCOMPARE(m_client->requestedSampling().temperature, 0.0);
+        QVERIFY(!knob("temperature")->consequence().contains(QStringLiteral("99")));
+        QCOMPARE(m_page->samplingPanel()->deviations(), 0);
+    }
+
     void limitsAreSentAndKept()
     {
         KnobSlider *slider = knob("max-num-seqs");

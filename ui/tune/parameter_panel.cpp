@@ -75,14 +75,16 @@ KnobSlider *ParameterPanel::knob(std::string_view key) const
 int ParameterPanel::deviations() const
 {
     int count = 0;
-    for (const KnobSlider *knob : m_knobs)
-        count += !std::isnan(knob->track()->ring());
+    for (const KnobSlider *knob : m_knobs) {
+        const auto asked = parameterValue(m_client.requestedSampling(), knob->spec().key);
+        count += asked ? !engine::checkParameter(knob->spec(), *asked).empty() : !std::isnan(knob->track()->ring());
+    }
     return count;
 }
 
 void ParameterPanel::change(const KnobSlider &knob, double value)
 {
-    engine::SamplingParams sampling = m_client.sampling();
+    engine::SamplingParams sampling = m_client.requestedSampling();
     if (setParameterValue(sampling, knob.spec().key, value)) {
         m_client.setSampling(sampling);
         m_settings.setSampling(sampling);
@@ -117,12 +119,27 @@ void ParameterPanel::changeEngine(std::string_view key, double value)
 void ParameterPanel::refresh()
 {
     for (KnobSlider *knob : m_knobs) {
-        if (const auto value = parameterValue(m_client.sampling(), knob->spec().key))
-            knob->setValue(*value);
+        if (const auto asked = parameterValue(m_client.requestedSampling(), knob->spec().key))
+            refreshSamplingKnob(*knob, *asked);
         else
             refreshEngineKnob(*knob);
     }
     emit refreshed();
+}
+
+/// A value out of range, as a settings file can hold one, is shown beside the one that is used instead.
+void ParameterPanel::refreshSamplingKnob(KnobSlider &knob, double asked)
+{
+    const double used = parameterValue(m_client.sampling(), knob.spec().key).value_or(asked);
+    const std::string fault = engine::checkParameter(knob.spec(), asked);
+    const bool changed = used != knob.value();
+    knob.setValue(used);
+    if (!fault.empty())
+        knob.setConsequence(
+            tr("in force %1: %2").arg(KnobSlider::textOf(knob.spec(), used), QString::fromStdString(fault)),
+            QStringLiteral("warn"));
+    else if (changed)
+        knob.setConsequence({});
 }
 
 void ParameterPanel::refreshEngineKnob(KnobSlider &knob)

@@ -38,6 +38,7 @@ private:
     void changeEngine(std::string_view key, double value);
     void refresh();
     void refreshEngineKnob(KnobSlider &knob);
+    void refreshSamplingKnob(KnobSlider &knob, double asked);
 
     EngineClient &m_client;
     Settings &m_settings;
