@@ -72,6 +72,7 @@ private slots:
     void linksAskFirst();
     void longCodeScrollsSideways();
     void userTextIsNotMarkdown();
+    void leftwardTextStandsAtTheRight();
     void noticesAndActions();
     void keyboard();
     void removeFromTheMiddle();
@@ -367,6 +368,35 @@ void TestChatView::longCodeScrollsSideways()
     QApplication::sendEvent(m_view->viewport(), &far);
     QVERIFY(handle() > 1000 && handle() < m_view->document().block(1).contentWidth);
     savePicture(*m_view, "code-scrolled");
+}
+
+void TestChatView::leftwardTextStandsAtTheRight()
+{
+    const QString hebrew = QStringLiteral("\u05E9\u05DC\u05D5\u05DD");
+    m_view->addMessage(user(1, hebrew));
+    m_view->addMessage(assistant(2, QStringLiteral("latin\n\n") + hebrew + QStringLiteral("\n\n- ") + hebrew));
+    m_view->grab();
+    const auto span = [](const LaidPiece &laid) {
+        const QTextLine line = laid.layout->lineAt(0);
+        const double begin = laid.x + line.naturalTextRect().left();
+        return std::pair(begin, begin + line.naturalTextWidth());
+    };
+    const double column = std::min(m_view->viewport()->width() - 48.0, 860.0);
+    for (int i = 0; i < m_view->document().blockCount(); ++i) {
+        const Block &block = m_view->document().block(i);
+        for (const LaidPiece &laid : block.pieces) {
+            const auto [left, right] = span(laid);
+            if (block.kind == Block::Kind::Plain) { // inside its bubble
+                QVERIFY(left >= 0 && right <= block.width + 1);
+            } else if (block.kind == Block::Kind::Body) {
+                const double expected = laid.piece.marker.isEmpty() ? column : column - metrics::indent;
+                if (laid.piece.text == hebrew)
+                    QVERIFY2(std::abs(right - expected) < 2, qPrintable(QString::number(right)));
+                else
+                    QCOMPARE(left, 0.0);
+            }
+        }
+    }
 }
 
 void TestChatView::userTextIsNotMarkdown()

@@ -87,6 +87,7 @@ private slots:
     void longBlocksAreCut_data();
     void longBlocksAreCut();
     void tableParts();
+    void shortDelimitersMakeATable();
     void longFenceInAListGoesOn();
     void closedBlocksNeverChange();
     void openEmphasisIsEnded_data();
@@ -121,7 +122,7 @@ void TestMarkdown::blocksEqualOneParse_data()
     QTest::newRow("lazy quote") << "> a\nb\n\nc";
     QTest::newRow("indented code") << "a\n\n    code\n\n    more\n\nb";
     QTest::newRow("table") << "| a | b |\n|---|:-:|\n| 1 | 2 |\n| 3 | 4 |\n\nx";
-    QTest::newRow("table without outer pipes") << "a | b\n--|--\n1 | 2\n";
+    QTest::newRow("table without outer pipes") << "a | b\n---|---\n1 | 2\n";
     QTest::newRow("rule") << "a\n\n---\n\nb\n\n* * *\n";
     QTest::newRow("emphasis") << "*a* **b** ***c*** ~~d~~ `e` _f_ __g__ \\*h\\*\n";
     QTest::newRow("hard break") << "a  \nb\\\nc\n";
@@ -363,6 +364,17 @@ void TestMarkdown::lateDefinitions()
     QCOMPARE(pieces[0].text, QStringLiteral("See the page."));
     QCOMPARE(pieces[0].spans.size(), 1);
     QCOMPARE(pieces[0].spans[0].href, QStringLiteral("https://example.org/x"));
+}
+
+void TestMarkdown::shortDelimitersMakeATable()
+{
+    for (const char *delimiters : {"|-|-|", "|:-:|--|", "-|-", "|---|:-|"}) {
+        const QString source = QStringLiteral("| a | b |\n%1\n| 1 | - |").arg(QLatin1String(delimiters));
+        const auto pieces = renderBlock(source, split(source, 3)[0], false);
+        QCOMPARE(pieces.size(), std::size_t(4));
+        QVERIFY2(pieces[0].role == Role::HeadCell && pieces[3].role == Role::Cell, delimiters);
+        QCOMPARE(pieces[3].text, QStringLiteral("-"));
+    }
 }
 
 void TestMarkdown::imagesAndHtmlAreText()

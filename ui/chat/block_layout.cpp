@@ -25,6 +25,15 @@ bool isCell(const LaidPiece &laid)
     return laid.piece.role == Role::Cell || laid.piece.role == Role::HeadCell;
 }
 
+enum class Reads { Right, Left };
+
+/// Which way a piece reads; code always to the right, and the columns of a table keep their places.
+Reads reads(const LaidPiece &laid)
+{
+    const bool fixed = laid.piece.role == Role::Code || isCell(laid);
+    return !fixed && laid.piece.text.isRightToLeft() ? Reads::Left : Reads::Right;
+}
+
 /// Whether the text has a word of hundreds of characters: looking for a place to break in it, and shaping it with a
 /// font that has contextual forms for brackets, take quadratic time.
 bool hasLongWord(QStringView text)
@@ -167,7 +176,9 @@ void BlockLayout::layOutPiece(LaidPiece &laid, double width) const
     QTextOption option;
     option.setWrapMode(longWord ? QTextOption::WrapAnywhere : QTextOption::WrapAtWordBoundaryOrAnywhere);
     option.setTabStopDistance(4 * QFontMetricsF(codeFont()).horizontalAdvance(u'0'));
-    option.setAlignment(width == unbroken ? Qt::AlignLeft : laid.piece.align);
+    option.setAlignment(width == unbroken                ? Qt::AlignLeft
+                            : reads(laid) == Reads::Left ? Qt::AlignRight
+                                                         : laid.piece.align);
     laid.layout->setTextOption(option);
     laid.layout->setFormats(formats(laid.piece));
     laid.layout->setCacheEnabled(true);
@@ -285,13 +296,15 @@ double BlockLayout::layOutBody(Block &block, ChatDocument::Message &message, dou
         }
         const bool code = laid.piece.role == Role::Code;
         const double pad = code ? metrics::codePad : 0;
-        laid.x = laid.piece.depth * metrics::indent + laid.piece.quote * metrics::quote + pad;
+        const double indent = laid.piece.depth * metrics::indent;
+        const bool leftward = reads(laid) == Reads::Left; // indented, and its marker painted, at the right
+        laid.x = (leftward ? 0 : indent) + laid.piece.quote * metrics::quote + pad;
         laid.y = y + pad;
         if (laid.piece.role == Role::Rule) {
             laid.y = y + 8;
             y += 25;
         } else {
-            const double w = std::max(40.0, width - laid.x - pad);
+            const double w = std::max(40.0, width - laid.x - pad - (leftward ? indent : 0));
             if (!laid.layout || laid.width != w)
                 layOutPiece(laid, w);
             const bool heading = laid.piece.role >= Role::Heading1 && laid.piece.role <= Role::Heading3;
@@ -314,6 +327,8 @@ double BlockLayout::layOutPlain(Block &block, const ViewMessage &message, double
     laid.piece.text = displayText(text, false);
     const double room = std::min(width - 120, metrics::bubbleWidth) - 2 * metrics::bubblePad;
     layOutPiece(laid, std::max(40.0, room));
+    if (reads(laid) == Reads::Left && laid.natural < room - 1) // aligned at the right of the bubble, not of the room
+        layOutPiece(laid, std::ceil(laid.natural) + 1);
     const double above = block.first ? 11 : 0;
     laid.x = metrics::bubblePad;
     laid.y = above;

@@ -134,8 +134,12 @@ void BlockPainter::paintPiece(QPainter &painter, const LaidPiece &laid, int inde
     if (!laid.piece.marker.isEmpty()) {
         painter.setFont(m_theme.ui(14));
         painter.setPen(tokens.muted);
-        painter.drawText(QRectF(at.x() - 44, at.y(), 38, metrics::line), Qt::AlignRight | Qt::AlignVCenter,
-                         laid.piece.marker);
+        if (laid.piece.text.isRightToLeft())
+            painter.drawText(QRectF(at.x() + laid.width + 6, at.y(), 38, metrics::line),
+                             Qt::AlignLeft | Qt::AlignVCenter, laid.piece.marker);
+        else
+            painter.drawText(QRectF(at.x() - 44, at.y(), 38, metrics::line), Qt::AlignRight | Qt::AlignVCenter,
+                             laid.piece.marker);
     }
     for (int level = 0; level < laid.piece.quote; ++level) {
         painter.setPen(Qt::NoPen);

@@ -3,6 +3,7 @@
 
 #include "ui/chat/markdown_text.h"
 
+#include <QRegularExpression>
 #include <QUrl>
 
 #include <md4c.h>
@@ -294,10 +295,25 @@ QString outdent(QStringView source, int columns)
     return out;
 }
 
+/// The same table with at least three dashes in each cell of its second line: fewer are as good, but not to the
+/// library.
+QString withLongDashes(const QString &table)
+{
+    static const QRegularExpression few(QStringLiteral("(?<!-)-{1,2}(?!-)"));
+    static const QRegularExpression delimiters(QStringLiteral("^[-:| \\t]+$"));
+    const qsizetype begin = table.indexOf(u'\n') + 1;
+    const qsizetype stop = table.indexOf(u'\n', begin);
+    const qsizetype size = (stop < 0 ? table.size() : stop) - begin;
+    QString row = table.mid(begin, size);
+    if (begin == 0 || !delimiters.match(row).hasMatch())
+        return table;
+    return QString(table).replace(begin, size, row.replace(few, QStringLiteral("---")));
+}
+
 std::vector<Piece> renderTablePart(QStringView source, const SourceRange &range, const QString &part)
 {
     const QString head = source.mid(range.head, range.headEnd - range.head).toString();
-    std::vector<Piece> pieces = parse(head + part);
+    std::vector<Piece> pieces = parse(withLongDashes(head) + part);
     std::erase_if(pieces, [](const Piece &p) { return p.role == Piece::Role::HeadCell; });
     return pieces;
 }
@@ -316,6 +332,8 @@ std::vector<Piece> renderBlock(QStringView source, const SourceRange &range, boo
     QString part = open ? settledSource(raw, range.kind) : raw.toString();
     if (range.kind == BlockKind::Table && range.continues && range.headEnd > range.head)
         return renderTablePart(source, range, part);
+    if (range.kind == BlockKind::Table)
+        part = withLongDashes(part);
     const bool nested = range.kind == BlockKind::List && range.indent > 0;
     if (nested)
         part = outdent(part, range.indent);
