@@ -22,13 +22,14 @@ QColor rgb(QRgb value)
     return QColor::fromRgb(value);
 }
 
-// Standard controls only; own widgets paint themselves. @names are replaced by tokens.
+// Standard controls only; own widgets paint themselves. @names are replaced by tokens. Fields to write in have their
+// text colour from the palette: Qt makes placeholders half transparent where a sheet sets it, too faint to read.
 constexpr auto styleSheet = R"(
 QLineEdit, QPlainTextEdit, QSpinBox, QDoubleSpinBox, QComboBox {
-  background:@lifted; color:@text; border:1px solid @line; border-radius:8px; padding:0 10px; min-height:28px;
+  background:@lifted; border:1px solid @line; border-radius:8px; padding:0 10px; min-height:28px;
   selection-background-color:@accent; selection-color:@accentText; }
 QLineEdit:focus, QComboBox:focus { border-color:@accent; }
-QLineEdit[flat="true"] { background:transparent; border-color:transparent; border-radius:4px; padding:0 3px; min-height:18px; }
+QLineEdit[flat="true"] { background:transparent; border-color:transparent; border-radius:4px; padding:0 1px 0 3px; min-height:18px; }
 QLineEdit[flat="true"]:hover { border-color:@line; }
 QLineEdit[flat="true"]:focus { border-color:@accent; background:@lifted; }
 QLabel[tone="muted"] { color:@muted; }
@@ -65,6 +66,7 @@ QMenu::separator { height:1px; background:@line; margin:4px 8px; }
 QMenuBar { background:@panel; color:@muted; }
 QMenuBar::item { padding:5px 10px; background:transparent; }
 QMenuBar::item:selected { background:@raised; color:@text; }
+QHeaderView::section { background:@panel; color:@muted; border:0; border-bottom:1px solid @line; padding:4px 8px; }
 QSplitter::handle { background:@line; }
 QDockWidget { color:@text; }
 QDockWidget::title { background:@panel; padding:6px 12px; }

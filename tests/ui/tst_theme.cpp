@@ -4,6 +4,7 @@
 #include <QApplication>
 #include <QDBusMessage>
 #include <QDBusVariant>
+#include <QLineEdit>
 #include <QPalette>
 #include <QSignalSpy>
 #include <QTest>
@@ -68,6 +69,21 @@ private slots:
                 QVERIFY2(contrast(theme.seriesText(i), surface) >= 4.5, qPrintable(QString::number(i)));
         }
         QVERIFY(contrast(t.accentText, t.accent) >= 4.5);
+    }
+
+    // A style sheet with a text colour makes Qt draw placeholders half transparent.
+    void placeholdersAreReadable_data() { textIsReadable_data(); }
+    void placeholdersAreReadable()
+    {
+        QFETCH(bool, dark);
+        Theme theme;
+        theme.setMode(dark ? ThemeMode::Dark : ThemeMode::Light);
+        QLineEdit edit;
+        edit.ensurePolished();
+        const QColor ink = edit.palette().color(QPalette::PlaceholderText);
+        QCOMPARE(ink.alpha(), 255);
+        QVERIFY(contrast(ink, theme.lifted()) >= 4.5);
+        QCOMPARE(edit.palette().color(QPalette::Text), theme.tokens().text);
     }
 
     void paletteFollows()
