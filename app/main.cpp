@@ -114,7 +114,9 @@ int runWindow(const Arguments &arguments)
     window.show();
     if (!arguments.model.isEmpty())
         window.openModel(pathOf(arguments.model));
-    return QApplication::exec();
+    const int status = QApplication::exec();
+    qInfo("the window was closed");
+    return status;
 }
 
 int run(int argc, char **argv, const Arguments &arguments)

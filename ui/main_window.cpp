@@ -4,6 +4,7 @@
 #include "ui/chat/chat_page.h"
 #include "ui/devices/devices_page.h"
 #include "ui/engine_client.h"
+#include "ui/format.h"
 #include "ui/inspect/enlarged_view.h"
 #include "ui/inspect/inspector.h"
 #include "ui/inspect/live_card.h"
@@ -34,6 +35,12 @@ static void initResources()
 }
 
 namespace ui {
+
+namespace {
+
+constexpr int narrowWidth = 1180; // rail, chats, 500 px of chat and the inspector
+
+} // namespace
 
 MainWindow::MainWindow(Theme &theme, EngineClient &client, Settings &settings, QWidget *parent)
     : QMainWindow(parent)
@@ -77,7 +84,10 @@ void MainWindow::createPages()
     connect(m_inspector, &Inspector::tearOffRequested, this, &MainWindow::tearOff);
     connect(m_enlarged, &EnlargedView::closed, this, &MainWindow::backFromEnlarged);
     connect(m_models, &ModelsPage::openRequested, this, &MainWindow::openModel);
-    connect(m_chat, &ChatPage::samplingRequested, this, [this] { showPlace(TunePlace); });
+    connect(m_chat, &ChatPage::samplingRequested, this, [this](const QString &key) {
+        showPlace(TunePlace);
+        m_tune->showKnob(key.toStdString());
+    });
     auto *sleep = new SuspendWatch(this);
     connect(sleep, &SuspendWatch::aboutToSleep, m_chat, &ChatPage::flush);
     connect(qApp, &QGuiApplication::commitDataRequest, this, [this] {
@@ -126,17 +136,17 @@ void MainWindow::connectEngine()
     connect(m_notice, &NoticeBar::dismissed, this, [this] { m_changedFile.clear(); });
     connect(&m_client, &EngineClient::loadStarted, this, [this](const QString &path) {
         m_notice->hide();
-        m_progress->showProgress(tr("Loading %1").arg(QFileInfo(path).completeBaseName()), 0);
+        m_progress->showProgress(tr("Loading %1").arg(format::modelName(path)), 0);
     });
     connect(&m_client, &EngineClient::loadProgress, this, [this](double fraction, const QString &stage) {
-        const QString name = QFileInfo(m_client.loadingPath()).completeBaseName();
+        const QString name = format::modelName(m_client.loadingPath());
         m_progress->showProgress(tr("Loading %1: %2, %3 %").arg(name, stage).arg(qRound(fraction * 100)), fraction);
     });
     connect(&m_client, &EngineClient::modelLoaded, this, [this](const engine::ModelInfo &info) {
         const QString path = QString::fromStdString(info.path);
         m_progress->hide();
         m_settings.addRecentModel(path);
-        setWindowTitle(tr("%1 – Lathe").arg(QFileInfo(path).completeBaseName()));
+        setWindowTitle(tr("%1 – Lathe").arg(format::modelName(path)));
         if (!info.warnings.empty())
             m_notice->showNotice(NoticeBar::Tone::Warning, QString::fromStdString(info.warnings.front()));
     });
@@ -147,14 +157,16 @@ void MainWindow::connectEngine()
             if (cancelled)
                 m_notice->showNotice(NoticeBar::Tone::Info, tr("Loading was cancelled. %1").arg(kept));
             else
-                m_notice->showNotice(NoticeBar::Tone::Error, QStringLiteral("%1\n%2").arg(message, kept));
+                m_notice->showNotice(NoticeBar::Tone::Error,
+                                     QStringLiteral("%1\n%2").arg(format::sentence(message), kept));
         });
     connect(&m_client, &EngineClient::modelUnloaded, this, [this] { setWindowTitle(QStringLiteral("Lathe")); });
     connect(&m_client, &EngineClient::modelFileChanged, this, [this](const QString &path, const QString &what) {
         m_changedFile = path;
         m_notice->showNotice(
             NoticeBar::Tone::Warning,
-            tr("The file of the loaded model changed: %1 (%2). Answers go on from memory.").arg(path, what),
+            tr("%1 Answers go on from memory.")
+                .arg(format::sentence(what.contains(path) ? what : QStringLiteral("%1: %2").arg(path, what))),
             tr("Load again"));
     });
 }
@@ -298,6 +310,24 @@ void MainWindow::restoreState()
     m_chatSplitter->setHandleWidth(1);
     setInspectorShown(m_settings.value(QStringLiteral("window/inspector"), true).toBool());
     m_inspector->setVisible(isInspectorShown());
+    m_narrow = false;
+    makeRoom();
+}
+
+/// In a narrow window the live cards make room for the chat; the menu still brings them back.
+void MainWindow::makeRoom()
+{
+    const bool narrow = width() < narrowWidth;
+    if (narrow == m_narrow)
+        return;
+    m_narrow = narrow;
+    m_inspector->setVisible(isInspectorShown() && !narrow);
+}
+
+void MainWindow::resizeEvent(QResizeEvent *event)
+{
+    QMainWindow::resizeEvent(event);
+    makeRoom();
 }
 
 void MainWindow::dragEnterEvent(QDragEnterEvent *event)

@@ -69,6 +69,7 @@ public:
 
 protected:
     void closeEvent(QCloseEvent *event) override;
+    void resizeEvent(QResizeEvent *event) override;
     void dragEnterEvent(QDragEnterEvent *event) override;
     void dropEvent(QDropEvent *event) override;
 
@@ -85,6 +86,7 @@ private:
     void dockClosed(QDockWidget *dock);
     void reload();
     void about();
+    void makeRoom();
     void saveState();
     void restoreState();
 
@@ -107,6 +109,7 @@ private:
     QMenu *m_menu = nullptr;
     QMenu *m_recent = nullptr;
     QAction *m_inspectorAction = nullptr;
+    bool m_narrow = false;
     QHash<QDockWidget *, LiveCard *> m_docks;
     QList<QPair<QString, QString>> m_shortcuts; ///< keys, what they do
     QString m_changedFile;                      ///< of the notice about a changed model file

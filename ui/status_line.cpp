@@ -6,7 +6,6 @@
 #include "ui/stats_history.h"
 #include "ui/widgets/paint.h"
 
-#include <QFileInfo>
 #include <QPainter>
 #include <QTimerEvent>
 
@@ -46,13 +45,13 @@ QList<QPair<QString, QString>> StatusLine::items() const
 {
     QList<QPair<QString, QString>> items;
     if (m_client.isLoading())
-        items.append({tr("loading"), QFileInfo(m_client.loadingPath()).completeBaseName()});
+        items.append({tr("loading"), format::modelName(m_client.loadingPath())});
     const auto &model = m_client.model();
     if (!model) {
         items.append({tr("no model"), m_client.isLoading() ? QString() : tr("Ctrl+O opens one")});
         return items;
     }
-    items.append({QFileInfo(QString::fromStdString(model->path)).completeBaseName(), {}});
+    items.append({format::modelName(QString::fromStdString(model->path)), {}});
     items.append({QString::fromStdString(model->backend),
                   tr("%1 · %2").arg(QString::fromStdString(model->isa),
                                     format::counted(model->effective.threads, tr("thread"), tr("threads")))});
@@ -81,6 +80,7 @@ void StatusLine::refresh()
         return;
     m_items = next;
     setAccessibleDescription(text());
+    setToolTip(text());
     update();
 }
 
@@ -112,10 +112,14 @@ void StatusLine::paintEvent(QPaintEvent *)
     double x = 80;
     for (const auto &[name, value] : m_items) {
         const double nameWidth = paint::advance(plain, name) + 1;
-        paint::text(painter, {x, 1, nameWidth, 29}, name, plain, c.muted);
         x += nameWidth + 6;
         // Figures keep a little room, so that a changing digit does not move its neighbours.
         const double valueWidth = std::ceil(paint::advance(medium, value) / 8) * 8;
+        if (x + valueWidth > width() - 12) {
+            paint::text(painter, {x - nameWidth - 6, 1, 24, 29}, QStringLiteral("…"), plain, c.muted);
+            break; // half a figure would be a wrong one; the tool tip has all of them
+        }
+        paint::text(painter, {x - nameWidth - 6, 1, nameWidth, 29}, name, plain, c.muted);
         paint::text(painter, {x, 1, valueWidth, 29}, value, medium, c.text);
         x += valueWidth + (value.isEmpty() ? 18 : 24);
     }

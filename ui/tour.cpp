@@ -92,6 +92,11 @@ const QStringList secondQuestions{
     QStringLiteral("Tell me a story about a lathe, in four paragraphs."),
 };
 
+/// A theme that is set before the window is made, as the program's is: controls take their font at birth.
+struct DarkTheme : Theme {
+    DarkTheme() { setMode(ThemeMode::Dark); }
+};
+
 /// The script: what is asked and which views are taken.
 class Tour {
 public:
@@ -115,7 +120,6 @@ public:
 
     void play(const QString &model)
     {
-        m_theme.setMode(ThemeMode::Dark);
         m_window.resize(windowSize);
         m_window.show();
         m_window.resize(windowSize);
@@ -222,7 +226,7 @@ private:
 
     QString m_folder;
     Settings m_settings;
-    Theme m_theme;
+    DarkTheme m_theme;
     EngineClient m_client;
     MainWindow m_window;
     QString m_fault;

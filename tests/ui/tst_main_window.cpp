@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/support/fake_engine.h"
+#include "ui/chat/chat_page.h"
+#include "ui/chat/composer.h"
 #include "ui/engine_client.h"
 #include "ui/inspect/inspector.h"
 #include "ui/inspect/live_card.h"
 #include "ui/main_window.h"
 #include "ui/settings.h"
 #include "ui/status_line.h"
+#include "ui/tune/parameter_panel.h"
+#include "ui/tune/tune_page.h"
+#include "ui/widgets/knob_slider.h"
 #include "ui/widgets/notice_bar.h"
 
 #include <QAbstractButton>
@@ -188,6 +193,42 @@ private slots:
         QCOMPARE(m_window->inspector()->cards()[0]->paintCount(), hidden);
         m_client->cancelAll();
         QTRY_COMPARE(m_client->activeRequests(), 0);
+    }
+
+    // A narrow window gives the chat the room: live cards go, the button stays whole.
+    void narrowWindowKeepsTheChat()
+    {
+        load();
+        m_window->resize(900, 600);
+        QTRY_VERIFY(!m_window->inspector()->isVisible());
+        QVERIFY(m_window->isInspectorShown());
+        for (const int width : {900, 1180, 1600}) {
+            m_window->resize(width, 600);
+            QCoreApplication::processEvents();
+            const ui::Composer *composer = m_window->chatPage()->composer();
+            for (const QAbstractButton *button : composer->findChildren<QAbstractButton *>()) {
+                if (!button->isVisible())
+                    continue;
+                QTRY_VERIFY2(button->width() >= button->sizeHint().width(),
+                             qPrintable(QStringLiteral("%1 at %2").arg(button->text()).arg(composer->width())));
+                QVERIFY2(composer->rect().contains(button->geometry()), qPrintable(button->text()));
+            }
+        }
+        QVERIFY(m_window->inspector()->isVisible());
+    }
+
+    void figuresOfTheComposerLeadToTheirKnob()
+    {
+        load();
+        for (const char *const key : {"temperature", "top-p", "max-tokens"}) {
+            m_window->showPlace(MainWindow::ChatPlace);
+            emit m_window->chatPage()->composer()->samplingRequested(QString::fromLatin1(key));
+            QCOMPARE(m_window->place(), MainWindow::TunePlace);
+            const ui::KnobSlider *knob = m_window->tunePage()->samplingPanel()->knob(key);
+            QVERIFY(knob);
+            QCOMPARE(QApplication::focusWidget(), knob->track());
+            QVERIFY2(!knob->visibleRegion().isEmpty(), key);
+        }
     }
 
     void geometryIsKept()

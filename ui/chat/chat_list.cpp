@@ -113,7 +113,15 @@ ChatList::ChatList(Theme &theme, ChatModel &model, QWidget *parent)
 void ChatList::createTop()
 {
     m_search = new QLineEdit(this);
-    m_search->setPlaceholderText(tr("Search chats   Ctrl+K"));
+    m_search->setPlaceholderText(tr("Search chats"));
+    auto *keys = new QLabel(tr("Ctrl+K"), m_search);
+    keys->setFont(m_theme.ui(11.5));
+    keys->setProperty("tone", QStringLiteral("quiet"));
+    keys->setAttribute(Qt::WA_TransparentForMouseEvents);
+    auto *inside = new QHBoxLayout(m_search);
+    inside->setContentsMargins(0, 0, 10, 0);
+    inside->addWidget(keys, 0, Qt::AlignRight);
+    connect(m_search, &QLineEdit::textChanged, keys, [keys](const QString &text) { keys->setVisible(text.isEmpty()); });
     m_search->setAccessibleName(tr("Search chats"));
     m_search->setClearButtonEnabled(true);
     m_search->installEventFilter(this);

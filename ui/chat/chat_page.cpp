@@ -11,8 +11,10 @@
 #include "ui/chat/context_meter.h"
 #include "ui/chat/prompt_edit.h"
 #include "ui/engine_client.h"
+#include "ui/format.h"
 #include "ui/settings.h"
 #include "ui/theme.h"
+#include "ui/widgets/elided_label.h"
 #include "ui/widgets/notice_bar.h"
 #include "ui/widgets/pill.h"
 
@@ -21,6 +23,7 @@
 #include <QLabel>
 #include <QListView>
 #include <QPainter>
+#include <QScrollBar>
 #include <QShortcut>
 #include <QVBoxLayout>
 
@@ -63,10 +66,8 @@ ChatPage::~ChatPage() = default;
 void ChatPage::createWidgets()
 {
     m_list = new ChatList(m_theme, *m_model, this);
-    m_title = new QLabel(this);
-    m_title->setTextFormat(Qt::PlainText);
+    m_title = new ElidedLabel(this);
     m_title->setFont(m_theme.ui(15, QFont::DemiBold));
-    m_title->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
     m_variants = new Pill(m_theme, {}, this);
     m_variants->setLabelOnly(true);
     m_meter = new ContextMeter(m_theme, this);
@@ -104,17 +105,18 @@ void ChatPage::createLayout()
     auto *top = new QWidget(this);
     top->setFixedHeight(headerHeight);
     top->setLayout(header);
-    auto *bottom = new QHBoxLayout;
-    bottom->setContentsMargins(24, 4, 24, 20);
+    m_bottom = new QHBoxLayout;
+    alignComposer();
+    connect(m_view->verticalScrollBar(), &QScrollBar::rangeChanged, this, &ChatPage::alignComposer);
     m_composer->setMaximumWidth(static_cast<int>(metrics::columnWidth));
-    bottom->addWidget(m_composer);
+    m_bottom->addWidget(m_composer);
     auto *column = new QVBoxLayout;
     column->setContentsMargins(0, 0, 0, 0);
     column->setSpacing(0);
     column->addWidget(top);
     column->addWidget(m_notice);
     column->addWidget(m_view, 1);
-    column->addLayout(bottom);
+    column->addLayout(m_bottom);
     auto *row = new QHBoxLayout(this);
     row->setContentsMargins(0, 0, 0, 0);
     row->setSpacing(0);
@@ -291,6 +293,8 @@ void ChatPage::showContext()
     for (auto it = m_shown.crbegin(); used == 0 && it != m_shown.crend(); ++it)
         if (const MessageRecord *message = m_model->message(m_chat, *it))
             used = message->promptTokens + message->completionTokens;
+    if (used == 0 && !m_shown.isEmpty())
+        used = ContextMeter::unknown; // an answer that a kill cut short has no figures
     m_meter->setTokens(used, m_client.model() ? m_client.model()->effective.maxModelLen : 0);
 }
 
@@ -302,7 +306,8 @@ void ChatPage::showStoreStatus()
     else if (status.saving)
         m_notice->showNotice(NoticeBar::Tone::Warning, status.reason);
     else
-        m_notice->showNotice(NoticeBar::Tone::Warning, tr("Chats are not saved. %1").arg(status.reason));
+        m_notice->showNotice(NoticeBar::Tone::Warning,
+                             tr("Chats are not saved. %1").arg(format::sentence(status.reason)));
     showFooters();
 }
 
@@ -333,6 +338,14 @@ void ChatPage::placeEmptyText()
     m_empty->setFont(m_theme.ui(14));
     m_empty->adjustSize();
     m_empty->move((m_view->width() - m_empty->width()) / 2, m_view->height() * 2 / 5);
+}
+
+/// The composer stands under the column of text, which makes room for the scroll bar.
+void ChatPage::alignComposer()
+{
+    const QScrollBar *bar = m_view->verticalScrollBar();
+    const int taken = bar->maximum() > bar->minimum() ? bar->sizeHint().width() : 0;
+    m_bottom->setContentsMargins(24, 4, 24 + taken, 20);
 }
 
 /// Who comes to this place wants to write.

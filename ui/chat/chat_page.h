@@ -8,6 +8,7 @@
 #include <QSet>
 #include <QWidget>
 
+class QHBoxLayout;
 class QLabel;
 
 namespace ui {
@@ -19,6 +20,7 @@ class ChatStore;
 class ChatView;
 class Composer;
 class ContextMeter;
+class ElidedLabel;
 class EngineClient;
 class NoticeBar;
 class Pill;
@@ -57,7 +59,7 @@ public:
 
 Q_SIGNALS:
     /// The sampling figures were clicked: the place to change them is wanted.
-    void samplingRequested();
+    void samplingRequested(const QString &key);
 
 protected:
     void paintEvent(QPaintEvent *event) override;
@@ -80,6 +82,7 @@ private:
     void updateComposer();
     void updateEmptyText();
     void placeEmptyText();
+    void alignComposer();
     [[nodiscard]] MessageSurroundings surroundingsOf(const MessageRecord &message) const;
 
     void takeSend(const QString &text);
@@ -104,13 +107,14 @@ private:
     ChatModel *m_model;
     ChatRunner *m_runner;
     ChatList *m_list = nullptr;
-    QLabel *m_title = nullptr;
+    ElidedLabel *m_title = nullptr;
     Pill *m_variants = nullptr;
     ContextMeter *m_meter = nullptr;
     NoticeBar *m_notice = nullptr;
     ChatView *m_view = nullptr;
     QLabel *m_empty = nullptr;
     Composer *m_composer = nullptr;
+    QHBoxLayout *m_bottom = nullptr;
     qint64 m_chat = 0;
     qint64 m_editing = 0;    ///< message whose text is in the composer
     QVector<qint64> m_shown; ///< messages in the view

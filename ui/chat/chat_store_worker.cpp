@@ -28,6 +28,8 @@ void ChatStoreWorker::setStatus(const StoreStatus &status)
     if (status == m_status)
         return;
     m_status = status;
+    qInfo("chats: %s%s%s", status.saving ? "saved as they grow" : "not saved", status.reason.isEmpty() ? "" : ": ",
+          qPrintable(status.reason));
     emit statusChanged(status);
 }
 
@@ -82,8 +84,7 @@ void ChatStoreWorker::commit()
     if (m_file.foundDamage()) {
         setStatus(m_file.replaceDamaged(problem));
     } else {
-        setStatus({Mode::Writable, false,
-                   QStringLiteral("Not saved: %1. It is tried again every two seconds.").arg(problem)});
+        setStatus({Mode::Writable, false, QStringLiteral("%1. It is tried again every two seconds.").arg(problem)});
     }
     m_retry.start();
 }

@@ -11,6 +11,7 @@
 #include <QLabel>
 #include <QPainter>
 #include <QPushButton>
+#include <QTextBlock>
 #include <QVBoxLayout>
 
 namespace ui {
@@ -42,6 +43,8 @@ Composer::Composer(Theme &theme, QWidget *parent)
     connect(m_edit, &QPlainTextEdit::textChanged, this, &Composer::updateButton);
     connect(&theme, &Theme::changed, this, &Composer::applyTheme);
     applyTheme();
+    setHint({});
+    setSampling({});
     setBlocked({});
 }
 
@@ -51,8 +54,11 @@ void Composer::createButtons()
     m_topP = new Pill(m_theme, {}, this);
     m_maxTokens = new Pill(m_theme, {}, this);
     m_system = new Pill(m_theme, tr("System prompt"), this);
-    for (Pill *pill : {m_temperature, m_topP, m_maxTokens})
-        connect(pill, &QAbstractButton::clicked, this, &Composer::samplingRequested);
+    const std::pair<Pill *, QString> knobs[] = {{m_temperature, QStringLiteral("temperature")},
+                                                {m_topP, QStringLiteral("top-p")},
+                                                {m_maxTokens, QStringLiteral("max-tokens")}};
+    for (const auto &[pill, key] : knobs)
+        connect(pill, &QAbstractButton::clicked, this, [this, key = key] { emit samplingRequested(key); });
     connect(m_system, &QAbstractButton::clicked, this, &Composer::systemPromptRequested);
     m_hint = new QLabel(this);
     m_hint->setTextFormat(Qt::PlainText);
@@ -65,7 +71,6 @@ void Composer::createButtons()
         else
             m_edit->submit();
     });
-    setSampling({});
 }
 
 void Composer::applyTheme()
@@ -84,6 +89,7 @@ void Composer::setSampling(const engine::SamplingParams &sampling)
     m_maxTokens->setToolTip(tr("Most tokens of one answer"));
     for (Pill *pill : {m_temperature, m_topP, m_maxTokens})
         pill->updateGeometry();
+    fitPills();
 }
 
 void Composer::setSystemPrompt(const QString &prompt)
@@ -91,6 +97,7 @@ void Composer::setSystemPrompt(const QString &prompt)
     m_system->setText(prompt.trimmed().isEmpty() ? tr("System prompt") : tr("System prompt ✓"));
     m_system->setToolTip(prompt.left(400).toHtmlEscaped());
     m_system->updateGeometry();
+    fitPills();
 }
 
 void Composer::setRunning(bool running)
@@ -109,13 +116,44 @@ void Composer::setBlocked(const QString &why)
 void Composer::setHint(const QString &hint)
 {
     m_hint->setText(hint);
+    m_hint->setVisible(!hint.isEmpty());
+    fitPills();
 }
 
 void Composer::updateButton()
 {
     m_send->setText(m_running ? tr("Stop") : tr("Send"));
     m_send->setToolTip(m_running ? tr("Stop the answer (Esc)") : tr("Send the message (Enter)"));
-    m_send->setEnabled(m_running || (m_blocked.isEmpty() && !m_edit->document()->isEmpty()));
+    m_send->setEnabled(m_running || (m_blocked.isEmpty() && hasText()));
+}
+
+/// Whether there is more to send than spaces.
+bool Composer::hasText() const
+{
+    for (QTextBlock block = m_edit->document()->begin(); block.isValid(); block = block.next())
+        if (!block.text().trimmed().isEmpty())
+            return true;
+    return false;
+}
+
+/// A pill that has no room is left out, the last ones first; the button never is.
+void Composer::fitPills()
+{
+    const QMargins margins = layout() ? layout()->contentsMargins() : QMargins();
+    constexpr int gap = 8;
+    int room = width() - margins.left() - margins.right() - m_send->sizeHint().width() - 2 * gap;
+    if (!m_hint->isHidden())
+        room -= m_hint->sizeHint().width() + gap;
+    for (Pill *pill : {m_temperature, m_system, m_topP, m_maxTokens}) {
+        room -= pill->sizeHint().width() + gap;
+        pill->setVisible(room >= 0);
+    }
+}
+
+void Composer::resizeEvent(QResizeEvent *event)
+{
+    QWidget::resizeEvent(event);
+    fitPills();
 }
 
 void Composer::paintEvent(QPaintEvent *)

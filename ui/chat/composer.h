@@ -34,14 +34,18 @@ Q_SIGNALS:
     void sendRequested(const QString &text);
     void stopRequested();
     void systemPromptRequested();
-    void samplingRequested();
+    /// `key` names the parameter, as ParameterSpec spells it.
+    void samplingRequested(const QString &key);
 
 protected:
     void paintEvent(QPaintEvent *event) override;
+    void resizeEvent(QResizeEvent *event) override;
 
 private:
     void createButtons();
     void updateButton();
+    void fitPills();
+    [[nodiscard]] bool hasText() const;
     void applyTheme();
 
     Theme &m_theme;

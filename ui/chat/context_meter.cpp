@@ -25,8 +25,11 @@ void ContextMeter::setTokens(int used, int total)
         return;
     m_used = used;
     m_total = total;
-    const QString text =
-        total > 0 ? tr("Context: %1 of %2 tokens used").arg(format::count(used), format::count(total)) : QString();
+    QString text;
+    if (total > 0)
+        text = used == unknown
+            ? tr("Context of %1 tokens; how many are used shows with the next answer").arg(format::count(total))
+            : tr("Context: %1 of %2 tokens used").arg(format::count(used), format::count(total));
     setToolTip(text);
     setAccessibleName(text);
     update();
@@ -42,8 +45,9 @@ void ContextMeter::paintEvent(QPaintEvent *)
     const double share = std::clamp(double(m_used) / m_total, 0.0, 1.0);
     const bool full = share >= 0.85;
     paint::text(painter, QRectF(0, 0, width(), 20),
-                tr("context %1 / %2").arg(format::count(m_used), format::count(m_total)), m_theme.ui(12),
-                full ? tokens.warnText : tokens.muted, Qt::AlignRight);
+                tr("context %1 / %2")
+                    .arg(m_used == unknown ? QStringLiteral("–") : format::count(m_used), format::count(m_total)),
+                m_theme.ui(12), full ? tokens.warnText : tokens.muted, Qt::AlignRight);
     paint::bar(painter, QRectF(0, 24, width(), 4), tokens.line, 2);
     if (m_used > 0)
         paint::bar(painter, QRectF(0, 24, std::max(4.0, width() * share), 4), full ? tokens.warn : tokens.accent, 2);

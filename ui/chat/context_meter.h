@@ -14,6 +14,7 @@ class ContextMeter final : public QWidget {
 public:
     explicit ContextMeter(const Theme &theme, QWidget *parent = nullptr);
     /// `total` 0: no model is loaded, nothing is shown.
+    static constexpr int unknown = -1; ///< tokens of a chat whose length was never counted
     void setTokens(int used, int total);
     [[nodiscard]] int used() const { return m_used; }
     [[nodiscard]] int total() const { return m_total; }

@@ -50,7 +50,7 @@ MessageNotice contextNotice(const MessageRecord &message, const MessageSurroundi
     notice.severity = MessageNotice::Severity::Warning;
     const int used = message.promptTokens + message.completionTokens;
     notice.text = message.state == MessageState::Failed
-        ? message.error
+        ? format::sentence(message.error)
         : tr("The context is full, so the answer ends here: %1 of %2 tokens are used.")
               .arg(format::count(used), format::count(std::max(used, around.maxModelLen)));
     notice.actions << make(action::continueInNewChat, tr("New chat with the last messages"))
@@ -100,7 +100,8 @@ MessageNotice noticeOf(const MessageRecord &message, const MessageSurroundings &
     MessageNotice notice;
     if (message.state == MessageState::Failed) {
         notice.severity = MessageNotice::Severity::Error;
-        notice.text = message.error.isEmpty() ? tr("The answer failed without a reason.") : message.error;
+        notice.text =
+            message.error.isEmpty() ? tr("The answer failed without a reason.") : format::sentence(message.error);
         notice.actions << make(action::regenerate, tr("Try again"));
     } else if (message.state == MessageState::Interrupted) {
         notice.text = tr("The program ended while this answer was written. What was saved of it is shown.");

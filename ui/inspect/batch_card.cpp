@@ -141,7 +141,7 @@ void BatchCard::paintContent(QPainter &painter, const QRectF &rect)
 {
     const Tokens &c = theme().tokens();
     const engine::StepStats *step = m_history.lastStep();
-    const double trend = isExpanded() ? rect.height() * .5 + 10 : trendHeight;
+    const double trend = isExpanded() ? rect.height() * .5 + 30 : trendHeight;
     const QRectF rows(rect.x(), rect.y() + 2, rect.width(), rect.height() - footHeight - trend - 8);
     if (m_rows.isEmpty())
         paint::empty(painter, theme(), rows, tr("A row appears for every running request"),
@@ -158,8 +158,14 @@ void BatchCard::paintContent(QPainter &painter, const QRectF &rect)
                step ? step->maxNumBatchedTokens : limits.maxNumBatchedTokens);
     paintLimit(painter, {rect.x(), foot + 20, rect.width(), 18}, tr("sequences"), int(m_rows.size()),
                step ? step->maxNumSeqs : limits.maxNumSeqs);
-    if (isExpanded())
+    const int active = m_client.activeRequests(), now = std::min(active, step ? step->running : 0);
+    if (isExpanded()) { // the figures name the lines of the plot below
+        const double y = rect.bottom() - rect.height() * .5 - 22;
+        paint::text(painter, {rect.x(), y, 92, 18}, tr("running %1").arg(now), theme().ui(12), theme().seriesText(0));
+        paint::text(painter, {rect.x() + 92, y, 92, 18}, tr("waiting %1").arg(active - now), theme().ui(12),
+                    theme().seriesText(1));
         return;
+    }
     const QRectF plot(rect.x() + nameWidth, rect.bottom() - trendHeight + 4, rect.width() - nameWidth - 100,
                       trendHeight - 6);
     const auto running = m_history.series(StatsHistory::Figure::Running, shownSeconds);
@@ -170,7 +176,6 @@ void BatchCard::paintContent(QPainter &painter, const QRectF &rect)
     paint::grid(painter, theme(), plot, 2);
     paint::line(painter, plot, {running, Theme::series(0), 1.4, true}, 0, most * 1.05);
     paint::line(painter, plot, {waiting, Theme::series(1), 1.4, false}, 0, most * 1.05);
-    const int active = m_client.activeRequests(), now = std::min(active, step ? step->running : 0);
     paint::text(painter, {plot.right() + 8, plot.y() - 3, 92, 16}, tr("running %1").arg(now), theme().ui(11),
                 theme().seriesText(0), Qt::AlignRight);
     paint::text(painter, {plot.right() + 8, plot.y() + 13, 92, 16}, tr("waiting %1").arg(active - now), theme().ui(11),

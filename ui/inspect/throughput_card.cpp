@@ -194,9 +194,13 @@ void ThroughputCard::paintContent(QPainter &painter, const QRectF &rect)
     const QRectF plot(rect.x(), rect.y() + 52, rect.width(), rect.height() - 52 - 20);
     paintRates(painter, plot);
     const Percentiles first = m_history.timeToFirstToken(), gap = m_history.interTokenGap();
-    const QString line = tr("TTFT %1 / %2 / %3   gap %4 / %5 / %6 ms")
-                             .arg(latency(first.p50), latency(first.p95), latency(first.p99), latency(gap.p50),
-                                  latency(gap.p95), latency(gap.p99));
+    QStringList known; // without samples there is nothing to say
+    for (const auto &[name, p] : {std::pair(tr("TTFT"), first), std::pair(tr("gap"), gap)})
+        if (p.samples > 0)
+            known << tr("%1 %2 / %3 / %4 ms").arg(name, latency(p.p50), latency(p.p95), latency(p.p99));
+    if (known.isEmpty())
+        return;
+    const QString line = known.join(QStringLiteral("   "));
     paint::text(painter, {rect.x(), rect.bottom() - 14, 130, 16}, tr("P50 / P95 / P99"), t.ui(11), t.tokens().muted);
     paint::text(painter, {rect.x() + 110, rect.bottom() - 14, rect.width() - 110, 16}, line, t.ui(11), t.tokens().muted,
                 Qt::AlignRight);

@@ -3,6 +3,7 @@
 
 #include "ui/format.h"
 #include "ui/stats_history.h"
+#include "ui/widgets/paint.h"
 #include "ui/widgets/plot.h"
 
 #include <algorithm>
@@ -44,10 +45,21 @@ void RateCard::feed()
     m_plot->setData(0, x, std::vector<double>(decode.begin(), decode.end()));
     m_plot->setData(1, x, std::vector<double>(prefill.begin(), prefill.end()));
     m_plot->setFollowRange(std::max(0.0, end - shownSeconds), std::max(end, 10.0));
+    const auto quiet = [](const auto &values) {
+        return std::all_of(values.begin(), values.end(), [](float value) { return value == 0; });
+    };
+    m_plot->setVisible(!quiet(decode) || !quiet(prefill) || !m_history.markers().empty());
     QList<Plot::Marker> markers;
     for (const StatsHistory::Marker &marker : m_history.markers())
         markers.append({marker.time, marker.text});
     m_plot->setMarkers(markers);
+}
+
+void RateCard::paintContent(QPainter &painter, const QRectF &rect)
+{
+    if (m_plot->isHidden())
+        paint::empty(painter, theme(), rect, tr("Tokens per second appear here, with a line for every changed knob"),
+                     tr("Ask something in a chat, then move a knob"));
 }
 
 void RateCard::resizeEvent(QResizeEvent *event)

@@ -15,6 +15,7 @@ public:
     RateCard(Theme &theme, StatsHistory &history, QWidget *parent = nullptr);
 
 protected:
+    void paintContent(QPainter &painter, const QRectF &rect) override;
     void resizeEvent(QResizeEvent *event) override;
     void showEvent(QShowEvent *event) override;
 

@@ -8,6 +8,7 @@
 #include "ui/tune/parameter_panel.h"
 #include "ui/tune/rate_card.h"
 #include "ui/tune/timeline_card.h"
+#include "ui/widgets/knob_slider.h"
 #include "ui/widgets/page_title.h"
 
 #include <QBoxLayout>
@@ -64,7 +65,7 @@ QWidget *TunePage::createKnobs()
     column->addWidget(groupLabel(m_theme, tr("SAMPLING")));
     column->addWidget(m_sampling);
     column->addStretch();
-    auto *scroll = new QScrollArea;
+    auto *scroll = m_scroll = new QScrollArea;
     scroll->setWidget(inside);
     scroll->setWidgetResizable(true);
     scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
@@ -103,13 +104,23 @@ QWidget *TunePage::createCharts()
 
 void TunePage::summarize()
 {
-    const int deviations = m_engine->deviations();
+    const int deviations = m_engine->deviations() + m_sampling->deviations();
     if (!m_client.model())
         m_knobs->setSummary(tr("kept for the next model"));
     else if (deviations == 0)
         m_knobs->setSummary(tr("requested = effective"));
     else
         m_knobs->setSummary(tr("requested = effective, except %1").arg(format::count(deviations)));
+}
+
+void TunePage::showKnob(std::string_view key)
+{
+    for (const ParameterPanel *panel : {m_sampling, m_engine}) {
+        if (KnobSlider *knob = panel->knob(key)) {
+            m_scroll->ensureWidgetVisible(knob, 0, 120);
+            knob->track()->setFocus(Qt::ShortcutFocusReason);
+        }
+    }
 }
 
 void TunePage::reset()

@@ -5,6 +5,10 @@
 
 #include <QWidget>
 
+#include <string_view>
+
+class QScrollArea;
+
 namespace ui {
 
 class Card;
@@ -18,6 +22,8 @@ class TunePage : public QWidget {
     Q_OBJECT
 public:
     TunePage(Theme &theme, EngineClient &client, StatsHistory &history, Settings &settings, QWidget *parent = nullptr);
+    /// Brings the knob of this parameter into sight and gives it the focus; other keys do nothing.
+    void showKnob(std::string_view key);
     [[nodiscard]] ParameterPanel *samplingPanel() const { return m_sampling; }
     [[nodiscard]] ParameterPanel *enginePanel() const { return m_engine; }
 
@@ -38,6 +44,7 @@ private:
     Card *m_knobs = nullptr;
     ParameterPanel *m_sampling = nullptr;
     ParameterPanel *m_engine = nullptr;
+    QScrollArea *m_scroll = nullptr;
     bool m_watching = false;
 };
 

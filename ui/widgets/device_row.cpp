@@ -58,14 +58,12 @@ QString DeviceRow::footnote() const
 {
     if (m_stats.temperatureC && *m_stats.temperatureC >= hotC)
         return tr("at or above 85 °C: check the cooling");
-    QStringList parts;
-    if (m_stats.clockMhz)
-        parts << format::optional(m_stats.clockMhz, QStringLiteral("MHz"));
-    if (m_stats.memoryClockMhz)
-        parts << tr("memory %1").arg(format::optional(m_stats.memoryClockMhz, QStringLiteral("MHz")));
-    if (!m_stats.temperatureC && !m_stats.problem.empty())
-        parts << QString::fromStdString(m_stats.problem);
-    return parts.isEmpty() ? tr("clock n/a") : parts.join(QStringLiteral(" · "));
+    // Only the first reason has room; the tool tip and the devices page have all.
+    const QString reasons = QString::fromStdString(m_stats.problem);
+    if (!m_stats.temperatureC && !reasons.isEmpty())
+        return reasons.section(QStringLiteral("; "), 0, 0);
+    return m_stats.memoryClockMhz ? tr("memory %1").arg(format::optional(m_stats.memoryClockMhz, QStringLiteral("MHz")))
+                                  : QString();
 }
 
 void DeviceRow::paintMemory(QPainter &painter, const QRectF &rect) const
@@ -115,23 +113,26 @@ void DeviceRow::paintEvent(QPaintEvent *)
     else
         paint::text(painter, {labelWidth, 44, barWidth, 18}, tr("n/a"), m_theme.ui(11.5), c.muted);
 
-    paint::text(painter, {w - figureWidth + 12, 17, figureWidth - 12, 30},
-                format::optional(m_stats.temperatureC, QStringLiteral("°C")), m_theme.mono(22, QFont::DemiBold),
-                hot                        ? c.badText
-                    : m_stats.temperatureC ? c.text
-                                           : c.muted,
-                Qt::AlignRight);
+    // An absent figure is small and says what is absent.
+    const QRectF figure(w - figureWidth + 12, 17, figureWidth - 12, 30);
+    if (m_stats.temperatureC)
+        paint::text(painter, figure, format::optional(m_stats.temperatureC, QStringLiteral("°C")),
+                    m_theme.mono(22, QFont::DemiBold), hot ? c.badText : c.text, Qt::AlignRight);
+    else
+        paint::text(painter, figure, tr("temperature n/a"), m_theme.mono(12), c.muted, Qt::AlignRight);
+    const QString clock =
+        m_stats.clockMhz ? format::optional(m_stats.clockMhz, QStringLiteral("MHz")) : tr("clock n/a");
     const QString share = m_stats.utilization ? format::percent(*m_stats.utilization) : QStringLiteral("n/a");
-    paint::text(painter, {w - figureWidth + 12, 45, figureWidth - 12, 18}, tr("busy %1").arg(share), m_theme.ui(11.5),
-                c.muted, Qt::AlignRight);
+    paint::text(painter, {w - figureWidth + 12, 45, figureWidth - 12, 18}, tr("busy %1 · %2").arg(share, clock),
+                m_theme.ui(11.5), c.muted, Qt::AlignRight);
     QString memory = QStringLiteral("n/a");
     if (m_stats.memoryTotalBytes && m_stats.memoryFreeBytes)
         memory = tr("%1 of %2")
                      .arg(format::bytes(*m_stats.memoryTotalBytes
                                         - std::min(*m_stats.memoryFreeBytes, *m_stats.memoryTotalBytes)),
                           format::bytes(*m_stats.memoryTotalBytes));
-    paint::text(painter, {0, 64, 190, 18}, memory, m_theme.ui(11), c.muted);
-    paint::text(painter, {190, 64, w - 190, 18}, footnote(), m_theme.ui(11), hot ? c.badText : c.muted, Qt::AlignRight);
+    paint::text(painter, {0, 64, 140, 18}, memory, m_theme.ui(11), c.muted);
+    paint::text(painter, {140, 64, w - 140, 18}, footnote(), m_theme.ui(11), hot ? c.badText : c.muted, Qt::AlignRight);
 }
 
 } // namespace ui
