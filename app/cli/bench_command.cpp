@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/command.h"
+#include "app/cli/numbers.h"
 #include "app/cli/options.h"
 #include "app/cli/output.h"
 #include "app/cli/session.h"
@@ -78,8 +79,6 @@ void bench(const BenchCommandOptions &o, Context &context)
     options.batches = sizes(o.batches, "-b");
     options.repetitions = o.repetitions;
     options.seed = o.model.seed.value_or(0);
-    if (o.repetitions < 1 || o.repetitions > 1000)
-        throw Error(ErrorCode::InvalidArgument, "-r: found " + std::to_string(o.repetitions) + ", wanted 1 to 1000");
     config.kv.prefixCaching = false; // repetitions would be answered from the cache
     const int largestBatch = *std::max_element(options.batches.begin(), options.batches.end());
     if (largestBatch > config.limits.maxNumSeqs)
@@ -114,7 +113,9 @@ void addBench(CLI::App &app, const Select &select)
     command->add_option("-n", o->generates, "output lengths, 0 skips")->capture_default_str();
     command->add_option("-d", o->depths, "tokens already in the context before decode")->capture_default_str();
     command->add_option("-b", o->batches, "sequences decoding together")->capture_default_str();
-    command->add_option("-r", o->repetitions, "repetitions of each test")->capture_default_str();
+    command->add_option("-r", o->repetitions, "repetitions of each test")
+        ->check(numberFrom(1, 1000))
+        ->capture_default_str();
     command->callback([o, select] { select([o](Context &context) { bench(*o, context); }); });
 }
 

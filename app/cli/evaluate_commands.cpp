@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/command.h"
 #include "app/cli/input.h"
+#include "app/cli/numbers.h"
 #include "app/cli/options.h"
 #include "app/cli/output.h"
+#include "app/cli/output_file.h"
+#include "app/cli/session.h"
 #include "engine/api/evaluate.h"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <fstream>
+#include <optional>
 
 namespace cli {
 namespace {
@@ -30,50 +30,8 @@ struct LogitsOptions {
 struct PerplexityCommandOptions {
     ModelOptions model;
     std::string file;
-    std::string perToken;
+    std::optional<std::string> perToken;
     int context = 512;
-};
-
-/// Float32 rows on their way to a file; nothing is left under the wanted name unless commit() was reached.
-class FloatFile {
-public:
-    explicit FloatFile(const std::string &path)
-        : m_path(path)
-        , m_partial(path + ".partial")
-        , m_file(m_partial, std::ios::binary)
-    {
-        if (!m_file)
-            fail();
-    }
-    ~FloatFile()
-    {
-        if (!m_partial.empty())
-            std::remove(m_partial.c_str());
-    }
-    FloatFile(const FloatFile &) = delete;
-    FloatFile &operator=(const FloatFile &) = delete;
-
-    void write(std::span<const float> values)
-    {
-        m_file.write(reinterpret_cast<const char *>(values.data()), static_cast<std::streamsize>(values.size_bytes()));
-    }
-    void commit()
-    {
-        m_file.close();
-        if (!m_file || std::rename(m_partial.c_str(), m_path.c_str()) != 0)
-            fail();
-        m_partial.clear();
-    }
-
-private:
-    [[noreturn]] void fail() const
-    {
-        throw Error(ErrorCode::IoError, m_path + ": could not be written: " + std::strerror(errno));
-    }
-
-    std::string m_path;
-    std::string m_partial;
-    std::ofstream m_file;
 };
 
 std::vector<std::vector<int>> readIdLists(const std::string &path)
@@ -91,15 +49,18 @@ std::vector<std::vector<int>> readIdLists(const std::string &path)
 std::unique_ptr<engine::Evaluator> openEvaluator(const ModelOptions &options, const Context &context)
 {
     const engine::EngineConfig config = engineConfig(options);
-    return openModel(options.model,
-                     [&](const std::string &path) { return engine::openEvaluator(path, config, context.stop); });
+    auto evaluator = openModel(
+        options.model, [&](const std::string &path) { return engine::openEvaluator(path, config, context.stop); });
+    tellOfModel(evaluator->info(), context);
+    return evaluator;
 }
 
 void logits(const LogitsOptions &o, Context &context)
 {
     const std::vector<std::vector<int>> lists = readIdLists(o.idsFile);
+    OutputFile file("--out", o.out);
+    StatsFile stats(o.model.statsFile);
     const auto evaluator = openEvaluator(o.model, context);
-    FloatFile file(o.out);
     std::int64_t rows = 0;
     Progress progress("logits", context.quiet);
     for (std::size_t i = 0; i < lists.size(); ++i) {
@@ -114,6 +75,7 @@ void logits(const LogitsOptions &o, Context &context)
     }
     progress.finish();
     file.commit();
+    stats.write(evaluator->totals());
     const Json result{{"rows", rows}, {"vocab_size", evaluator->vocabSize()}, {"out", o.out}};
     if (context.json)
         printJson(result);
@@ -124,14 +86,12 @@ void logits(const LogitsOptions &o, Context &context)
 
 void perplexity(const PerplexityCommandOptions &o, Context &context)
 {
-    if (o.context < 2)
-        throw Error(ErrorCode::InvalidArgument,
-                    "--context: found " + std::to_string(o.context) + ", wanted at least 2");
     const std::string text = readFile(o.file);
+    std::optional<OutputFile> file;
+    if (o.perToken)
+        file.emplace("--per-token", *o.perToken);
+    StatsFile stats(o.model.statsFile);
     const auto evaluator = openEvaluator(o.model, context);
-    std::optional<FloatFile> file;
-    if (!o.perToken.empty())
-        file.emplace(o.perToken);
     Progress progress("perplexity", context.quiet);
     engine::PerplexityOptions options;
     options.context = o.context;
@@ -145,6 +105,7 @@ void perplexity(const PerplexityCommandOptions &o, Context &context)
         file->write(result.logprobs);
         file->commit();
     }
+    stats.write(evaluator->totals());
     if (context.json)
         printJson(Json{{"tokens", result.tokens},
                        {"nll", result.nll},
@@ -178,6 +139,7 @@ void addPerplexity(CLI::App &app, const Select &select)
     command
         ->add_option("--context", o->context,
                      "tokens of one chunk; chunks do not overlap, a last partial one is dropped")
+        ->check(numberFrom(2, 1 << 30))
         ->capture_default_str();
     command->add_option("--per-token", o->perToken,
                         "write the float32 log-probability of every predicted token to this file");

@@ -48,11 +48,13 @@ engine::SamplingParams samplingFrom(const Json &line, engine::SamplingParams p)
     p.repetitionPenalty = numberMember(line, "repetition_penalty", p.repetitionPenalty);
     p.presencePenalty = numberMember(line, "presence_penalty", p.presencePenalty);
     p.frequencyPenalty = numberMember(line, "frequency_penalty", p.frequencyPenalty);
-    if (line.contains("seed") && !line["seed"].is_null())
-        p.seed = static_cast<std::uint64_t>(integerMember(line, "seed", 0));
+    if (const auto seed = seedMember(line, "seed"))
+        p.seed = seed;
     if (line.contains("stop"))
         p.stop = textsMember(line, "stop");
     p.logprobs = intMember(line, "logprobs", p.logprobs);
+    if (p.logprobs < 0 && member(line, "logprobs"))
+        throw Error(ErrorCode::Refused, "logprobs: found " + std::to_string(p.logprobs) + ", wanted at least 0");
     p.ignoreEos = boolMember(line, "ignore_eos", p.ignoreEos);
     try {
         checkSampling(p);
@@ -89,8 +91,6 @@ std::vector<engine::Request> readRequests(const GenerateOptions &o, const engine
         const std::optional<std::string> line = readLine();
         if (!line)
             break;
-        if (line->find_first_not_of(" \t\r") == std::string::npos)
-            continue;
         try {
             const std::string what = "line " + std::to_string(number);
             const Json object = parseJson(*line, what);
@@ -130,7 +130,7 @@ void generateLines(const GenerateOptions &o, Session &session, const engine::Sam
         printJson(line);
 }
 
-void generateOne(const GenerateOptions &o, Session &session, const engine::SamplingParams &sampling, Context &context)
+engine::Request requestOf(const GenerateOptions &o, const engine::SamplingParams &sampling)
 {
     engine::Request request;
     if (o.ids)
@@ -139,6 +139,11 @@ void generateOne(const GenerateOptions &o, Session &session, const engine::Sampl
         request.prompt = o.prompt ? *o.prompt : readFile(o.file);
     request.parseSpecial = o.parseSpecial;
     request.sampling = sampling;
+    return request;
+}
+
+void generateOne(engine::Request request, Session &session, Context &context)
+{
     std::vector<engine::Request> requests;
     requests.push_back(std::move(request));
     const auto onText = [&context](std::size_t, const std::string &text) {
@@ -160,11 +165,14 @@ void generate(const GenerateOptions &o, Context &context)
         throw Error(ErrorCode::InvalidArgument, "generate: wanted exactly one of -p, --file, --ids and --jsonl");
     const engine::EngineConfig config = engineConfig(o.model);
     const engine::SamplingParams sampling = samplingParams(o.sampling, o.model.seed);
+    std::optional<engine::Request> request; // read before the model, so that a wrong one is told at once
+    if (!o.jsonl)
+        request = requestOf(o, sampling);
     Session session(o.model, config, context);
-    if (o.jsonl)
-        generateLines(o, session, sampling, context);
+    if (request)
+        generateOne(std::move(*request), session, context);
     else
-        generateOne(o, session, sampling, context);
+        generateLines(o, session, sampling, context);
     session.finish();
 }
 

@@ -22,12 +22,6 @@ constexpr int MaxDepth = 64;
     throw Error(ErrorCode::Refused, std::string(key) + ": found " + found.type_name() + ", wanted " + wanted);
 }
 
-const Json *member(const Json &object, const char *key)
-{
-    const auto it = object.find(key);
-    return it == object.end() || it->is_null() ? nullptr : &*it;
-}
-
 const Json &wantedMember(const Json &object, const char *key, const char *wanted)
 {
     const Json *value = member(object, key);
@@ -37,6 +31,12 @@ const Json &wantedMember(const Json &object, const char *key, const char *wanted
 }
 
 } // namespace
+
+const Json *member(const Json &object, const char *key)
+{
+    const auto it = object.find(key);
+    return it == object.end() || it->is_null() ? nullptr : &*it;
+}
 
 std::string readFile(const std::string &path)
 {
@@ -85,8 +85,6 @@ void forEachLine(const std::function<bool()> &stopped, const std::function<Json(
         const std::optional<std::string> line = readLine();
         if (!line)
             return;
-        if (line->find_first_not_of(" \t\r") == std::string::npos)
-            continue;
         Json result;
         try {
             const std::string what = "line " + std::to_string(number);
@@ -122,6 +120,16 @@ std::int64_t integerMember(const Json &object, const char *key, std::int64_t fal
         && value->get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
         throw Error(ErrorCode::Refused, std::string(key) + ": found " + value->dump() + ", wanted at most 2^63 - 1");
     return value->get<std::int64_t>();
+}
+
+std::optional<std::uint64_t> seedMember(const Json &object, const char *key)
+{
+    const Json *value = member(object, key);
+    if (value && !value->is_number_unsigned())
+        throw Error(ErrorCode::Refused,
+                    std::string(key) + ": found " + value->dump(-1, ' ', false, Json::error_handler_t::replace)
+                        + ", wanted a whole number from 0 to 2^64 - 1");
+    return value ? std::optional(value->get<std::uint64_t>()) : std::nullopt;
 }
 
 double numberMember(const Json &object, const char *key, double fallback)

@@ -17,15 +17,18 @@ namespace cli {
 [[nodiscard]] Json parseJson(const std::string &text, const std::string &what);
 
 /// Works through the lines of standard input: each gives one result line, a bad one `{"error":…}` in its place.
-/// `work` may throw engine::Error. Empty lines are skipped. Ends early on a stop request.
+/// `work` may throw engine::Error. An empty line is a bad one, so that results keep their places. Ends early on a stop
+/// request.
 void forEachLine(const std::function<bool()> &stopped, const std::function<Json(const Json &)> &work);
 
 /// The next line of standard input, or nothing at its end.
 [[nodiscard]] std::optional<std::string> readLine();
 
 /// Typed members of a request object; a wrong type is Error Refused naming the key. Absent and null give `fallback`.
+[[nodiscard]] const Json *member(const Json &object, const char *key); ///< null when absent or null
 [[nodiscard]] bool boolMember(const Json &object, const char *key, bool fallback);
 [[nodiscard]] std::int64_t integerMember(const Json &object, const char *key, std::int64_t fallback);
+[[nodiscard]] std::optional<std::uint64_t> seedMember(const Json &object, const char *key);
 [[nodiscard]] double numberMember(const Json &object, const char *key, double fallback);
 [[nodiscard]] std::string textMember(const Json &object, const char *key);               ///< must be there
 [[nodiscard]] std::vector<int> idsMember(const Json &object, const char *key);           ///< must be there

@@ -7,7 +7,10 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include <cstdio>
+#include <iostream>
 #include <new>
+#include <string>
 
 namespace {
 
@@ -35,6 +38,21 @@ void addCommonFlags(CLI::App &app, cli::Context &context)
         command->add_flag("-q,--quiet", context.quiet, "nothing but errors on standard error");
         command->add_flag("-v,--verbose", context.verbose, "more detail on standard error");
     }
+}
+
+/// The parser takes a command that it does not know for an absent one.
+bool knownCommand(const CLI::App &app, int argc, char **argv)
+{
+    if (argc < 2 || argv[1][0] == '-')
+        return true;
+    std::string names;
+    for (const CLI::App *command : app.get_subcommands([](const CLI::App *) { return true; })) {
+        if (command->get_name() == argv[1])
+            return true;
+        names += (names.empty() ? "" : ", ") + command->get_name();
+    }
+    cli::printError("command: found \"" + std::string(argv[1]) + "\", wanted one of " + names);
+    return false;
 }
 
 int run(const cli::Action &action, cli::Context &context)
@@ -72,10 +90,16 @@ int main(int argc, char **argv)
     cli::Action action;
     addCommands(app, [&action](cli::Action chosen) { action = std::move(chosen); });
     addCommonFlags(app, context);
+    if (!knownCommand(app, argc, argv))
+        return 2;
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError &error) {
-        return app.exit(error) == 0 ? 0 : 2;
+        const int code = app.exit(error) == 0 ? 0 : 2;
+        if (std::cout.flush() && std::fflush(stdout) == 0)
+            return code;
+        cli::printError("standard output could not be written");
+        return 1;
     }
     context.stop = cli::stopOnSignals(StopGraceMs);
     return run(action, context);

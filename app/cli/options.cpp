@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/options.h"
 
+#include "app/cli/numbers.h"
 #include "engine/api/error.h"
 #include "engine/api/parameters.h"
 #include "engine/library/model_store.h"
@@ -9,14 +10,19 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
+#include <set>
+#include <string_view>
 
 namespace cli {
 namespace {
 
 using engine::Error;
 using engine::ErrorCode;
+
+constexpr int mostLogprobs = 1000;
 
 [[noreturn]] void wrongOption(const std::string &option, const std::string &found, const std::string &wanted)
 {
@@ -60,19 +66,39 @@ Value choose(const std::string &option, const std::string &text,
     wrongOption(option, "\"" + text + "\"", "one of " + names);
 }
 
-void checkRange(const std::string &option, long value, long low, long high)
+/// cuda:N, or several with commas, none twice.
+bool isCudaList(std::string_view text)
 {
-    if (value < low || value > high)
-        wrongOption(option, std::to_string(value), std::to_string(low) + " to " + std::to_string(high));
+    std::set<int> devices;
+    for (;;) {
+        const std::string one(text.substr(0, text.find(',')));
+        int number = 0;
+        if (!one.starts_with("cuda:") || !parseWhole(one.substr(5), number) || number < 0
+            || !devices.insert(number).second)
+            return false;
+        if (one.size() == text.size())
+            return true;
+        text.remove_prefix(one.size() + 1);
+    }
 }
 
 void checkDevice(const std::string &device)
 {
     if (device == "auto" || device == "cpu")
         return;
-    if (device == "simt" || device.starts_with("cuda:"))
+    if (device == "simt" || isCudaList(device))
         throw Error(ErrorCode::NoDevice, "--device " + device + ": this program has no CUDA backend; found cpu only");
-    wrongOption("--device", "\"" + device + "\"", "auto, cpu, cuda:N or simt");
+    wrongOption("--device", "\"" + device + "\"", "auto, cpu, cuda:N[,cuda:N...] or simt");
+}
+
+engine::BatchLimits batchLimits(const ModelOptions &o)
+{
+    const engine::BatchLimits defaults;
+    const int seqs = o.maxNumSeqs.value_or(std::min(defaults.maxNumSeqs, o.maxNumBatchedTokens));
+    if (seqs > o.maxNumBatchedTokens)
+        wrongOption("--max-num-batched-tokens", std::to_string(o.maxNumBatchedTokens),
+                    "at least --max-num-seqs (" + std::to_string(seqs) + ")");
+    return {seqs, o.maxNumBatchedTokens};
 }
 
 void checkKnob(const char *key, double value)
@@ -92,7 +118,9 @@ void addModelOptions(CLI::App &command, ModelOptions &o)
     command.add_option("--device", o.device, "auto, cpu, cuda:0[,cuda:1...] or simt")
         ->capture_default_str()
         ->group(group);
-    command.add_option("--threads", o.threads, "CPU worker threads (default: cores)")->group(group);
+    command.add_option("--threads", o.threads, "CPU worker threads (default: cores)")
+        ->check(numberFrom(0, 1024))
+        ->group(group);
     command.add_option("--isa", o.isa, "auto, scalar, avx2, avx512, avx512-vnni or amx")
         ->capture_default_str()
         ->group(group);
@@ -102,18 +130,26 @@ void addModelOptions(CLI::App &command, ModelOptions &o)
     command
         .add_option("--max-model-len", o.maxModelLen,
                     "prompt + output tokens of one request (default: the model's, at most 8192)")
+        ->check(numberFrom(0, 1 << 30))
         ->group(group);
     command.add_option("--block-size", o.blockSize, "tokens in one KV block: 8, 16, 32, 64, 128")
+        ->check(numberFrom(8, 128))
         ->capture_default_str()
         ->group(group);
-    command.add_option("--num-gpu-blocks-override", o.numBlocks, "KV pool size in blocks (also on CPU)")->group(group);
+    command.add_option("--num-gpu-blocks-override", o.numBlocks, "KV pool size in blocks (also on CPU)")
+        ->check(numberFrom(0, 1 << 30))
+        ->group(group);
     command.add_option("--kv-cache-memory-bytes", o.kvBytes, "KV pool size in bytes, with K, M or G")->group(group);
     command.add_option("--memory-reserve", o.memoryReserve, "share of memory kept free for peaks")
+        ->check(anyNumber())
         ->capture_default_str()
         ->group(group);
     command.add_option("--kv-cache-dtype", o.kvType, "auto, f32, f16 or bf16")->capture_default_str()->group(group);
-    command.add_option("--max-num-seqs", o.maxNumSeqs, "sequences in one step")->capture_default_str()->group(group);
+    command.add_option("--max-num-seqs", o.maxNumSeqs, "sequences in one step (default: 64)")
+        ->check(numberFrom(1, 65536))
+        ->group(group);
     command.add_option("--max-num-batched-tokens", o.maxNumBatchedTokens, "tokens in one step")
+        ->check(numberFrom(1, 1 << 20))
         ->capture_default_str()
         ->group(group);
     command.add_flag("--no-enable-prefix-caching", o.noPrefixCaching, "compute every prompt from its first token")
@@ -125,17 +161,14 @@ void addModelOptions(CLI::App &command, ModelOptions &o)
         ->group(group);
     command.add_flag("--profile", o.profile, "time per operation and layer, on standard error")->group(group);
     command.add_option("--stats", o.statsFile, "write totals of the run to FILE as JSON")->group(group);
-    command.add_option("--seed", o.seed, "sampling seed (default: random, 0 in bench)")->group(group);
+    command.add_option("--seed", o.seed, "sampling seed (default: random, 0 in bench)")
+        ->check(numberFrom<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()))
+        ->group(group);
 }
 
 engine::EngineConfig engineConfig(const ModelOptions &o)
 {
     checkDevice(o.device);
-    checkRange("--threads", o.threads, 0, 1024);
-    checkRange("--max-model-len", o.maxModelLen, 0, 1L << 30);
-    checkRange("--num-gpu-blocks-override", o.numBlocks, 0, 1L << 30);
-    checkRange("--max-num-seqs", o.maxNumSeqs, 1, 65536);
-    checkRange("--max-num-batched-tokens", o.maxNumBatchedTokens, o.maxNumSeqs, 1L << 20);
     if (o.blockSize != 8 && o.blockSize != 16 && o.blockSize != 32 && o.blockSize != 64 && o.blockSize != 128)
         wrongOption("--block-size", std::to_string(o.blockSize), "8, 16, 32, 64 or 128");
     if (!(o.memoryReserve >= 0.0 && o.memoryReserve < 1.0))
@@ -155,10 +188,10 @@ engine::EngineConfig engineConfig(const ModelOptions &o)
                                                       {"shortest", engine::SchedulingPolicy::Shortest}});
     config.deterministic = !o.noDeterministic;
     config.profile = o.profile;
-    config.limits = {o.maxNumSeqs, o.maxNumBatchedTokens};
+    config.limits = batchLimits(o);
     config.kv.blockTokens = o.blockSize;
     config.kv.numBlocks = o.numBlocks;
-    config.kv.budgetBytes = o.kvBytes.empty() ? 0 : parseBytes(o.kvBytes, "--kv-cache-memory-bytes");
+    config.kv.budgetBytes = o.kvBytes ? parseBytes(*o.kvBytes, "--kv-cache-memory-bytes") : 0;
     config.kv.prefixCaching = !o.noPrefixCaching;
     config.kv.type = choose<engine::KvType>("--kv-cache-dtype", o.kvType,
                                             {{"auto", engine::KvType::Auto},
@@ -184,30 +217,39 @@ void addSamplingOptions(CLI::App &command, SamplingOptions &o)
          defaults.ignoreEos};
     const std::string group = "Sampling";
     command.add_option("-n,--max-tokens", o.maxTokens, "output tokens at most (default: until the context is full)")
+        ->check(numberFrom(std::numeric_limits<int>::min(), std::numeric_limits<int>::max()))
         ->group(group);
     command.add_option("--temperature", o.temperature, "0 = always the most likely token")
+        ->check(anyNumber())
         ->capture_default_str()
         ->group(group);
     command.add_option("--top-k", o.topK, "keep the K most likely tokens, 0 = off")
+        ->check(numberFrom(std::numeric_limits<int>::min(), std::numeric_limits<int>::max()))
         ->capture_default_str()
         ->group(group);
     command.add_option("--top-p", o.topP, "keep the smallest set of at least this probability, 1 = off")
+        ->check(anyNumber())
         ->capture_default_str()
         ->group(group);
     command.add_option("--min-p", o.minP, "drop tokens below this share of the best one, 0 = off")
+        ->check(anyNumber())
         ->capture_default_str()
         ->group(group);
     command.add_option("--repetition-penalty", o.repetitionPenalty, "divides the logits of tokens seen, 1 = off")
+        ->check(anyNumber())
         ->capture_default_str()
         ->group(group);
     command.add_option("--presence-penalty", o.presencePenalty, "subtracted once from tokens seen")
+        ->check(anyNumber())
         ->capture_default_str()
         ->group(group);
     command.add_option("--frequency-penalty", o.frequencyPenalty, "subtracted per occurrence of tokens seen")
+        ->check(anyNumber())
         ->capture_default_str()
         ->group(group);
     command.add_option("--stop", o.stop, "end before this text (repeatable)")->group(group)->allow_extra_args(false);
     command.add_option("--logprobs", o.logprobs, "log-probabilities of the K best tokens at each position")
+        ->check(numberFrom(0, mostLogprobs))
         ->group(group);
     command.add_flag("--ignore-eos", o.ignoreEos, "go on after an end token")->group(group);
 }
@@ -222,8 +264,10 @@ void checkSampling(const engine::SamplingParams &p)
     checkKnob("presence-penalty", p.presencePenalty);
     checkKnob("frequency-penalty", p.frequencyPenalty);
     checkKnob("max-tokens", p.maxTokens);
-    if (p.logprobs < -1 || p.logprobs > 1000)
-        throw Error(ErrorCode::InvalidArgument, "logprobs: found " + std::to_string(p.logprobs) + ", wanted 0 to 1000");
+    if (p.logprobs < -1 || p.logprobs > mostLogprobs)
+        wrongOption("logprobs", std::to_string(p.logprobs), "0 to " + std::to_string(mostLogprobs));
+    if (std::find(p.stop.begin(), p.stop.end(), "") != p.stop.end())
+        wrongOption("stop", "\"\"", "at least one character");
 }
 
 engine::SamplingParams samplingParams(const SamplingOptions &o, std::optional<std::uint64_t> seed)

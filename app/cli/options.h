@@ -26,16 +26,16 @@ struct ModelOptions {
     int maxModelLen = 0;
     int blockSize = 16;
     int numBlocks = 0;
-    std::string kvBytes;
+    std::optional<std::string> kvBytes;
     double memoryReserve = 0.20;
     std::string kvType = "auto";
-    int maxNumSeqs = 64;
+    std::optional<int> maxNumSeqs; ///< absent = 64, or fewer where a step has fewer tokens
     int maxNumBatchedTokens = 2048;
     bool noPrefixCaching = false;
     std::string policy = "fcfs";
     bool noDeterministic = false;
     bool profile = false;
-    std::string statsFile;
+    std::optional<std::string> statsFile;
     std::optional<std::uint64_t> seed;
 };
 

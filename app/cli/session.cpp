@@ -3,16 +3,58 @@
 
 #include "app/cli/output.h"
 
-#include <fstream>
+#include <cstdio>
 #include <sys/resource.h>
 
 namespace cli {
 
-using engine::Error;
-using engine::ErrorCode;
+StatsFile::StatsFile(const std::optional<std::string> &path)
+{
+    if (path)
+        m_file.emplace("--stats", *path);
+}
+
+void StatsFile::write(const engine::EngineTotals &totals)
+{
+    if (!m_file)
+        return;
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    const Json stats{{"steps", totals.steps},
+                     {"max_running", totals.maxRunning},
+                     {"preemptions", totals.preemptions},
+                     {"blocks_total", totals.blocksTotal},
+                     {"blocks_free", totals.blocksFree},
+                     {"prefix_hit_tokens", totals.prefixHitTokens},
+                     {"peak_rss_bytes", static_cast<std::uint64_t>(usage.ru_maxrss) * 1024U},
+                     {"kv_bytes", totals.kvBytes},
+                     {"weight_bytes", totals.weightBytes},
+                     {"workspace_bytes", totals.workspaceBytes}};
+    m_file->write(stats.dump() + '\n');
+    m_file->commit();
+}
+
+void tellOfModel(const engine::ModelInfo &info, const Context &context)
+{
+    if (context.quiet)
+        return;
+    for (const std::string &warning : info.warnings)
+        printWarning(warning);
+    if (!context.verbose)
+        return;
+    const engine::EngineConfig &effective = info.effective;
+    const auto mebibytes = [](std::size_t bytes) { return std::to_string(bytes >> 20U) + " MiB"; };
+    std::fprintf(stderr, "%s: %s, %s %s on %d threads, weights %s, workspace %s\n", info.path.c_str(),
+                 info.architecture.c_str(), info.backend.c_str(), info.isa.c_str(), effective.threads,
+                 mebibytes(info.weightBytes).c_str(), mebibytes(info.workspaceBytes).c_str());
+    std::fprintf(
+        stderr, "context %d tokens, KV pool %d blocks of %d tokens (%s), at most %d sequences and %d tokens a step\n",
+        effective.maxModelLen, effective.kv.numBlocks, effective.kv.blockTokens,
+        mebibytes(effective.kv.budgetBytes).c_str(), effective.limits.maxNumSeqs, effective.limits.maxNumBatchedTokens);
+}
 
 Session::Session(const ModelOptions &options, const engine::EngineConfig &config, const Context &context)
-    : m_options(options)
+    : m_stats(options.statsFile)
     , m_context(context)
     , m_engine(engine::makeEngine())
     , m_runner(*m_engine)
@@ -26,9 +68,7 @@ Session::Session(const ModelOptions &options, const engine::EngineConfig &config
     m_info = openModel(options.model,
                        [&](const std::string &path) { return m_runner.load(path, config, context.stop, onProgress); });
     progress.finish();
-    if (!context.quiet)
-        for (const std::string &warning : m_info.warnings)
-            printWarning(warning);
+    tellOfModel(m_info, context);
 }
 
 void Session::run(std::vector<engine::Request> requests, const engine::RequestRunner::OnText &onText,
@@ -37,27 +77,9 @@ void Session::run(std::vector<engine::Request> requests, const engine::RequestRu
     m_runner.run(std::move(requests), m_context.stop, onText, onFinished);
 }
 
-void Session::finish() const
+void Session::finish()
 {
-    if (m_options.statsFile.empty())
-        return;
-    const engine::EngineTotals totals = m_engine->totals();
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    const Json stats{{"steps", totals.steps},
-                     {"max_running", totals.maxRunning},
-                     {"preemptions", totals.preemptions},
-                     {"blocks_total", totals.blocksTotal},
-                     {"blocks_free", totals.blocksFree},
-                     {"prefix_hit_tokens", totals.prefixHitTokens},
-                     {"peak_rss_bytes", static_cast<std::uint64_t>(usage.ru_maxrss) * 1024U},
-                     {"kv_bytes", totals.kvBytes},
-                     {"weight_bytes", totals.weightBytes},
-                     {"workspace_bytes", totals.workspaceBytes}};
-    std::ofstream file(m_options.statsFile, std::ios::binary);
-    file << stats.dump() << '\n';
-    if (!file.flush())
-        throw Error(ErrorCode::IoError, "--stats " + m_options.statsFile + ": could not be written");
+    m_stats.write(m_engine->totals());
 }
 
 } // namespace cli

@@ -3,10 +3,12 @@
 
 #include "app/cli/command.h"
 #include "app/cli/options.h"
+#include "app/cli/output_file.h"
 #include "engine/api/engine.h"
 #include "engine/lab/request_runner.h"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace cli {
@@ -14,6 +16,20 @@ namespace cli {
 using engine::RequestResult;
 
 /// A loaded model behind the public engine, for one command.
+/// The file of `--stats`, opened before the work so that a wrong place is told at once.
+class StatsFile {
+public:
+    /// \throws Error IoError
+    explicit StatsFile(const std::optional<std::string> &path);
+    void write(const engine::EngineTotals &totals); ///< \throws Error IoError
+
+private:
+    std::optional<OutputFile> m_file;
+};
+
+/// Prints the model's warnings unless quiet and, with `-v`, how it runs; both on standard error.
+void tellOfModel(const engine::ModelInfo &info, const Context &context);
+
 class Session {
 public:
     /// Loads the model with progress on standard error. \throws Error as the engine reports it, or Cancelled
@@ -28,10 +44,10 @@ public:
              const engine::RequestRunner::OnFinished &onFinished);
 
     /// Writes the totals to the file of `--stats` and the profile to standard error. \throws Error IoError
-    void finish() const;
+    void finish();
 
 private:
-    const ModelOptions &m_options;
+    StatsFile m_stats;
     const Context &m_context;
     std::unique_ptr<engine::Engine> m_engine;
     engine::RequestRunner m_runner;

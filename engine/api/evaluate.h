@@ -2,6 +2,8 @@
 #pragma once
 
 #include "engine/api/config.h"
+#include "engine/api/events.h"
+#include "engine/api/stats.h"
 
 #include <cstddef>
 #include <functional>
@@ -17,6 +19,8 @@ namespace engine {
 class Evaluator {
 public:
     virtual ~Evaluator() = default;
+    [[nodiscard]] virtual const ModelInfo &info() const = 0;
+    [[nodiscard]] virtual EngineTotals totals() const = 0; ///< of all calls of logits() so far
     [[nodiscard]] virtual int vocabSize() const = 0;
     [[nodiscard]] virtual bool addsBos() const = 0;
     [[nodiscard]] virtual int bosId() const = 0;                                      ///< -1 when the model has none

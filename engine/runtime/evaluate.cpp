@@ -36,6 +36,8 @@ public:
     LoadedEvaluator(const LoadedEvaluator &) = delete;
     LoadedEvaluator &operator=(const LoadedEvaluator &) = delete;
 
+    [[nodiscard]] const ModelInfo &info() const override { return m_model.info(); }
+    [[nodiscard]] EngineTotals totals() const override;
     [[nodiscard]] int vocabSize() const override { return m_model.info().vocabSize; }
     [[nodiscard]] bool addsBos() const override { return m_model.tokenizer().addsBos(); }
     [[nodiscard]] int bosId() const override { return m_model.tokenizer().bos().value_or(-1); }
@@ -52,12 +54,27 @@ private:
     [[nodiscard]] Batch makeBatch(std::span<const int> ids, int first, int count, bool allPositions) const;
 
     LoadedModel m_model;
+    std::uint64_t m_steps = 0;
 };
 
 EngineConfig LoadedEvaluator::evaluationConfig(EngineConfig config)
 {
     config.limits.maxNumSeqs = std::clamp(config.limits.maxNumBatchedTokens, 1, mostLogitRows);
     return config;
+}
+
+EngineTotals LoadedEvaluator::totals() const
+{
+    const ModelInfo &model = m_model.info();
+    EngineTotals totals;
+    totals.steps = m_steps;
+    totals.maxRunning = m_steps > 0 ? 1 : 0;
+    totals.blocksTotal = model.effective.kv.numBlocks;
+    totals.blocksFree = totals.blocksTotal; // a sequence holds its blocks for one call only
+    totals.kvBytes = model.effective.kv.budgetBytes;
+    totals.weightBytes = model.weightBytes;
+    totals.workspaceBytes = model.workspaceBytes;
+    return totals;
 }
 
 void LoadedEvaluator::checkIds(std::span<const int> ids) const
@@ -111,6 +128,7 @@ void LoadedEvaluator::logits(std::span<const int> ids, bool allPositions,
             throw Error(ErrorCode::Cancelled, "evaluation was cancelled at token " + std::to_string(first));
         const Batch batch = makeBatch(ids, first, std::min(most, total - first), allPositions);
         const kernels::TensorView result = m_model.runner().run(batch);
+        ++m_steps;
         for (std::size_t i = 0; i < batch.forward.logitRows.size(); ++i) {
             const std::span values(result.as<const float>() + i * static_cast<std::size_t>(result.strides[0]),
                                    static_cast<std::size_t>(vocabSize()));

@@ -61,6 +61,7 @@ class CliTest : public QObject {
 
 private slots:
     void helpAndVersion();
+    void helpThatCannotBeWrittenFails();
     void wrongUsage_data();
     void wrongUsage();
     void refusedInput_data();
@@ -93,6 +94,18 @@ void CliTest::helpAndVersion()
     QCOMPARE(run({"--version"}).code, 0);
 }
 
+void CliTest::helpThatCannotBeWrittenFails()
+{
+    for (const char *option : {"--help", "--version"}) {
+        QProcess process;
+        process.setStandardOutputFile("/dev/full");
+        process.start(QStringLiteral(LATHE_BIN_DIR "/lathe-cli"), {option});
+        QVERIFY(process.waitForFinished(60'000));
+        QCOMPARE(process.exitCode(), 1);
+        QVERIFY(process.readAllStandardError().startsWith("error: standard output"));
+    }
+}
+
 void CliTest::wrongUsage_data()
 {
     QTest::addColumn<QStringList>("arguments");
@@ -109,6 +122,22 @@ void CliTest::wrongUsage_data()
     QTest::newRow("isa") << QStringList{"generate", model, "-p", "a", "--isa", "mmx"};
     QTest::newRow("device") << QStringList{"generate", model, "-p", "a", "--device", "toaster"};
     QTest::newRow("ids") << QStringList{"detokenize", model, "--ids", "1,x"};
+    const QStringList generate{"generate", model, "-p", "a"};
+    for (const char *option :
+         {"--threads", "--max-model-len", "--block-size", "--num-gpu-blocks-override", "--kv-cache-memory-bytes",
+          "--memory-reserve", "--max-num-seqs", "--max-num-batched-tokens", "--seed", "-n", "--temperature", "--top-k",
+          "--top-p", "--min-p", "--repetition-penalty", "--presence-penalty", "--logprobs"})
+        for (const char *value : {"", "-1e9", "-99999999999", "99999999999999999999", "1x", "0x", "1.5.2"})
+            QTest::addRow("%s '%s'", option, value) << generate + QStringList{option, value};
+    QTest::newRow("negative seed") << generate + QStringList{"--seed", "-1"};
+    QTest::newRow("seed of 65 bits") << generate + QStringList{"--seed", "18446744073709551616"};
+    QTest::newRow("negative logprobs") << generate + QStringList{"--logprobs", "-1"};
+    QTest::newRow("empty stop text") << generate + QStringList{"--stop", ""};
+    QTest::newRow("empty stats file") << generate + QStringList{"--stats", ""};
+    QTest::newRow("fewer tokens than sequences")
+        << generate + QStringList{"--max-num-seqs", "8", "--max-num-batched-tokens", "7"};
+    for (const char *device : {"", "cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:0,", "cuda:0,cuda:0", "cpu,cuda:0"})
+        QTest::addRow("device '%s'", device) << generate + QStringList{"--device", device};
     QTest::newRow("policy") << QStringList{"generate", model, "-p", "a", "--scheduling-policy", "luck"};
 }
 
@@ -183,11 +212,12 @@ void CliTest::tokenizeAndBack()
         run({"tokenize", tinyModel(), "--jsonl"}, "{\"text\":\"a\"}\nnot json\n{\"text\":5}\n\n{\"text\":\"\"}\n");
     QCOMPARE(stream.code, 0);
     const QList<QJsonObject> answers = lines(stream.out);
-    QCOMPARE(answers.size(), 4);
+    QCOMPARE(answers.size(), 5);
     QVERIFY(answers[0].contains("ids"));
     QVERIFY(answers[1].contains("error"));
     QVERIFY(answers[2]["error"].toString().contains("text"));
-    QVERIFY(answers[3]["ids"].toArray().isEmpty());
+    QVERIFY(answers[3].contains("error")); // an empty line is no object either
+    QVERIFY(answers[4].contains("ids") && answers[4]["ids"].toArray().isEmpty());
 }
 
 void CliTest::renderBareTemplates()

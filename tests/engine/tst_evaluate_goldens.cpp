@@ -60,6 +60,8 @@ public:
         , ids(std::move(given))
     {
     }
+    [[nodiscard]] const engine::ModelInfo &info() const override { return inner.info(); }
+    [[nodiscard]] engine::EngineTotals totals() const override { return inner.totals(); }
     [[nodiscard]] int vocabSize() const override { return inner.vocabSize(); }
     [[nodiscard]] bool addsBos() const override { return inner.addsBos(); }
     [[nodiscard]] int bosId() const override { return inner.bosId(); }
