@@ -10,7 +10,9 @@
 #include <CLI/Formatter.hpp>
 
 #include <cstdio>
+#include <optional>
 #include <unistd.h>
+#include <utility>
 
 namespace cli {
 namespace {
@@ -20,34 +22,69 @@ struct ChatOptions {
     SamplingOptions sampling;
     std::optional<std::string> prompt;
     std::string system;
+    std::string tools;
+};
+
+/// What every turn of a conversation is asked with.
+struct TurnSettings {
+    engine::SamplingParams sampling;
+    std::optional<std::string> toolsJson;
+};
+
+/// Prints an answer for people: reasoning between two lines that name it, content, and each call on a line.
+class AnswerPrinter {
+public:
+    void append(const engine::TokenEvent &event)
+    {
+        if (!event.reasoning.empty()) {
+            if (!std::exchange(m_reasons, true))
+                printText("[reasoning]\n");
+            printText(event.reasoning);
+        }
+        if (!event.text.empty()) {
+            if (std::exchange(m_reasons, false))
+                printText("\n[answer]\n");
+            printText(event.text);
+        }
+    }
+    static void finish(const RequestResult &result)
+    {
+        printText("\n");
+        for (const engine::ToolCall &call : result.toolCalls)
+            printText("[call] " + call.name + " " + call.arguments + "\n");
+    }
+
+private:
+    bool m_reasons = false;
 };
 
 /// One turn: sends the conversation, prints the answer and adds it.
-void turn(Session &session, std::vector<engine::ChatMessage> &messages, const engine::SamplingParams &sampling,
-          Context &context)
+void turn(Session &session, std::vector<engine::ChatMessage> &messages, const TurnSettings &settings, Context &context)
 {
     engine::Request request;
     request.messages = messages;
-    request.sampling = sampling;
+    request.sampling = settings.sampling;
+    request.toolsJson = settings.toolsJson;
     std::vector<engine::Request> requests;
     requests.push_back(std::move(request));
-    const auto onText = [&context](std::size_t, const std::string &text) {
+    AnswerPrinter printer;
+    const auto onText = [&](std::size_t, const engine::TokenEvent &event) {
         if (!context.json)
-            printText(text);
+            printer.append(event);
     };
     session.run(std::move(requests), onText, [&](std::size_t, const RequestResult &result) {
         throwIfFailed(result);
-        messages.push_back({"assistant", result.text});
+        messages.push_back({"assistant", result.text, result.reasoning, result.toolCalls});
         if (context.json)
-            printJson(resultJson(result));
+            printJson(answerJson(result));
         else
-            printText("\n");
+            AnswerPrinter::finish(result);
         if (!context.quiet && result.finished.reason == engine::FinishReason::ContextFull)
             printWarning("the context is full; /new starts a new conversation");
     });
 }
 
-void converse(Session &session, std::vector<engine::ChatMessage> messages, const engine::SamplingParams &sampling,
+void converse(Session &session, std::vector<engine::ChatMessage> messages, const TurnSettings &settings,
               Context &context)
 {
     const std::vector<engine::ChatMessage> start = messages;
@@ -68,7 +105,7 @@ void converse(Session &session, std::vector<engine::ChatMessage> messages, const
             continue;
         messages.push_back({"user", *line});
         try {
-            turn(session, messages, sampling, context);
+            turn(session, messages, settings, context);
         } catch (const engine::Error &error) {
             if (error.code() != engine::ErrorCode::Refused)
                 throw;
@@ -81,16 +118,18 @@ void converse(Session &session, std::vector<engine::ChatMessage> messages, const
 void chat(const ChatOptions &o, Context &context)
 {
     const engine::EngineConfig config = engineConfig(o.model);
-    const engine::SamplingParams sampling = samplingParams(o.sampling, o.model.seed);
+    TurnSettings settings{samplingParams(o.sampling, o.model.seed), std::nullopt};
+    if (!o.tools.empty())
+        settings.toolsJson = readFile(o.tools);
     Session session(o.model, config, context);
     std::vector<engine::ChatMessage> messages;
     if (!o.system.empty())
         messages.push_back({"system", o.system});
     if (o.prompt) {
         messages.push_back({"user", *o.prompt});
-        turn(session, messages, sampling, context);
+        turn(session, messages, settings, context);
     } else {
-        converse(session, std::move(messages), sampling, context);
+        converse(session, std::move(messages), settings, context);
     }
     session.finish();
 }
@@ -105,6 +144,7 @@ void addChat(CLI::App &app, const Select &select)
     addSamplingOptions(*command, o->sampling);
     command->add_option("-p,--prompt", o->prompt, "one message; print the answer and end");
     command->add_option("--system", o->system, "system prompt");
+    command->add_option("--tools", o->tools, "JSON list of tools that the model may call, from a file");
     command->callback([o, select] { select([o](Context &context) { chat(*o, context); }); });
 }
 

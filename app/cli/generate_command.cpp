@@ -146,9 +146,9 @@ void generateOne(engine::Request request, Session &session, Context &context)
 {
     std::vector<engine::Request> requests;
     requests.push_back(std::move(request));
-    const auto onText = [&context](std::size_t, const std::string &text) {
+    const auto onText = [&context](std::size_t, const engine::TokenEvent &event) {
         if (!context.json)
-            printText(text);
+            printText(event.text);
     };
     session.run(std::move(requests), onText, [&context](std::size_t, const RequestResult &result) {
         throwIfFailed(result);

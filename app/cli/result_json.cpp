@@ -40,6 +40,22 @@ Json resultJson(const RequestResult &result)
     return json;
 }
 
+Json toolCallsJson(const std::vector<engine::ToolCall> &calls)
+{
+    Json json = Json::array();
+    for (const engine::ToolCall &call : calls)
+        json.push_back({{"name", call.name}, {"arguments", call.arguments}});
+    return json;
+}
+
+Json answerJson(const RequestResult &result)
+{
+    Json json = resultJson(result);
+    json["reasoning"] = result.reasoning;
+    json["tool_calls"] = toolCallsJson(result.toolCalls);
+    return json;
+}
+
 void throwIfFailed(const RequestResult &result)
 {
     if (result.finished.reason == engine::FinishReason::Failed)

@@ -3,6 +3,7 @@
 #include "app/cli/input.h"
 #include "app/cli/options.h"
 #include "app/cli/output.h"
+#include "app/cli/result_json.h"
 #include "engine/api/text.h"
 
 #include <CLI/App.hpp>
@@ -24,6 +25,9 @@ struct TextOptions {
     bool addSpecial = false;
     bool parseSpecial = false;
     bool skipSpecial = false;
+    std::string promptIds;
+    bool fields = false;
+    bool offersTools = false;
 };
 
 Json tokenized(const engine::TextModel &model, const std::string &text, const engine::EncodeOptions &options)
@@ -64,18 +68,39 @@ void tokenize(const TextOptions &o, Context &context)
         printText(idLine(result["ids"]));
 }
 
+Json fields(const engine::TextModel &model, const std::vector<int> &ids, const std::vector<int> &prompt,
+            bool offersTools)
+{
+    const engine::Answer answer = engine::readAnswer(model, ids, prompt, offersTools);
+    return Json{
+        {"content", answer.content}, {"reasoning", answer.reasoning}, {"tool_calls", toolCallsJson(answer.toolCalls)}};
+}
+
+Json detokenized(const engine::TextModel &model, const Json &line, const TextOptions &o)
+{
+    const std::vector<int> ids = idsMember(line, "ids");
+    if (!boolMember(line, "fields", o.fields))
+        return Json{{"text", model.decode(ids, boolMember(line, "skip_special", o.skipSpecial))}};
+    const bool hasPrompt = line.contains("prompt_ids") && !line["prompt_ids"].is_null();
+    return fields(model, ids, hasPrompt ? idsMember(line, "prompt_ids") : std::vector<int>(),
+                  boolMember(line, "offers_tools", o.offersTools));
+}
+
 void detokenize(const TextOptions &o, bool idsGiven, Context &context)
 {
     if (idsGiven == o.jsonl)
         throw Error(ErrorCode::InvalidArgument, "detokenize: wanted exactly one of --ids and --jsonl");
     const auto model = openModel(o.model, engine::openTextModel);
     if (o.jsonl) {
-        forEachLine(
-            [&context] { return context.stop.stop_requested(); },
-            [&](const Json &line) {
-                return Json{
-                    {"text", model->decode(idsMember(line, "ids"), boolMember(line, "skip_special", o.skipSpecial))}};
-            });
+        forEachLine([&context] { return context.stop.stop_requested(); },
+                    [&](const Json &line) { return detokenized(*model, line, o); });
+        return;
+    }
+    if (o.fields) {
+        const std::vector<int> prompt =
+            o.promptIds.empty() ? std::vector<int>() : parseIntList(o.promptIds, "--prompt-ids");
+        const Json result = fields(*model, parseIntList(o.ids, "--ids"), prompt, o.offersTools);
+        printText(context.json ? result.dump() + "\n" : result.dump(2) + "\n");
         return;
     }
     const std::string text = model->decode(parseIntList(o.ids, "--ids"), o.skipSpecial);
@@ -109,8 +134,14 @@ void addDetokenize(CLI::App &app, const Select &select)
     command->add_option("MODEL", o->model, "a .gguf file, a folder or file with tokenizer.json, or an installed model")
         ->required();
     CLI::Option *ids = command->add_option("--ids", o->ids, "token ids separated by commas");
-    command->add_flag("--jsonl", o->jsonl, "one request object a line on standard input: ids, skip_special");
+    command->add_flag("--jsonl", o->jsonl,
+                      "one request object a line on standard input: ids, skip_special, fields, prompt_ids, "
+                      "offers_tools");
     command->add_flag("--skip-special", o->skipSpecial, "leave special tokens out");
+    command->add_flag("--fields", o->fields,
+                      "sort an answer into content, reasoning and tool_calls by the family's marker tokens");
+    command->add_option("--prompt-ids", o->promptIds, "with --fields: the prompt that the answer followed");
+    command->add_flag("--offers-tools", o->offersTools, "with --fields: the request named tools");
     command->callback([o, ids, select] {
         select([o, given = ids->count() > 0](Context &context) { detokenize(*o, given, context); });
     });

@@ -3,6 +3,7 @@
 
 #include "engine/api/config.h"
 #include "engine/api/error.h"
+#include "engine/api/output.h"
 #include "engine/api/request.h"
 
 #include <cstdint>
@@ -71,9 +72,12 @@ struct SampledToken {
 };
 
 /// New output of one request. `text` is complete UTF-8 and may be empty while bytes or a stop string are held back.
+/// In a conversation, reasoning and tool calls of families that mark them stand in their own fields.
 struct TokenEvent {
     RequestId id = 0;
     std::string text;
+    std::string reasoning;
+    std::vector<ToolCallDelta> toolCalls;
     std::vector<int> ids;
     std::vector<SampledToken> logprobs; ///< empty unless asked for
     int cachedTokens = 0;

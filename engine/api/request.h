@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "engine/api/output.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -31,15 +33,18 @@ struct SamplingParams {
 struct ChatMessage {
     std::string role; ///< system, user, assistant, tool
     std::string content;
+    std::string reasoning{};           ///< of an assistant; empty = none. Templates decide what they keep of it
+    std::vector<ToolCall> toolCalls{}; ///< of an assistant
 };
 
 /// One question to the model: exactly one of prompt, ids and messages is used, in this order of preference.
 struct Request {
-    std::optional<std::string> prompt;   ///< encoded with BOS as the model does
-    std::optional<std::vector<int>> ids; ///< as they are
-    std::vector<ChatMessage> messages;   ///< through the model's chat template
-    bool parseSpecial = false;           ///< read special tokens written in `prompt`
-    int priority = 0;                    ///< lower first, under the priority policy
+    std::optional<std::string> prompt;    ///< encoded with BOS as the model does
+    std::optional<std::vector<int>> ids;  ///< as they are
+    std::vector<ChatMessage> messages;    ///< through the model's chat template
+    std::optional<std::string> toolsJson; ///< list of tools offered with `messages`, for the chat template
+    bool parseSpecial = false;            ///< read special tokens written in `prompt`
+    int priority = 0;                     ///< lower first, under the priority policy
     SamplingParams sampling;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "engine/api/output.h"
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +14,13 @@ namespace engine {
 struct EncodeOptions {
     bool addSpecial = false;   ///< BOS/EOS as the model does
     bool parseSpecial = false; ///< special tokens written in the text become their ids
+};
+
+/// The parts of an answer; without markers everything is content.
+struct Answer {
+    std::string content;
+    std::string reasoning;
+    std::vector<ToolCall> toolCalls;
 };
 
 /// A model's tokenizer without its weights. Immutable; any thread.
@@ -29,6 +38,12 @@ public:
 /// Opens the tokenizer of a GGUF file, or of a folder or file with tokenizer.json (or .json.xz) and/or
 /// tokenizer_config.json. \throws Error Refused naming file, key and fault
 [[nodiscard]] std::unique_ptr<TextModel> openTextModel(const std::string &path);
+
+/// Sorts the tokens of an answer that followed `prompt` into content, reasoning and tool calls, as a conversation does
+/// while it streams. `offersTools`: the request named tools. \pre `model` comes from openTextModel
+/// \throws Error Refused for an id outside the vocabulary
+[[nodiscard]] Answer readAnswer(const TextModel &model, const std::vector<int> &ids, const std::vector<int> &prompt,
+                                bool offersTools);
 
 /// How to render a conversation. JSON texts are given as they came; they are parsed with limits.
 struct RenderRequest {

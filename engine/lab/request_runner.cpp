@@ -42,10 +42,12 @@ private:
             return false;
         RequestResult &result = m_results[place->second];
         result.text += token.text;
+        result.reasoning += token.reasoning;
+        appendToolCalls(result.toolCalls, token.toolCalls);
         result.ids.insert(result.ids.end(), token.ids.begin(), token.ids.end());
         result.logprobs.insert(result.logprobs.end(), token.logprobs.begin(), token.logprobs.end());
-        if (onText && !token.text.empty())
-            onText(place->second, token.text);
+        if (onText)
+            onText(place->second, token);
         return true;
     }
 

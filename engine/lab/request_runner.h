@@ -16,6 +16,8 @@ namespace engine {
 /// What one request came to.
 struct RequestResult {
     std::string text;
+    std::string reasoning;
+    std::vector<ToolCall> toolCalls;
     std::vector<int> ids;
     std::vector<SampledToken> logprobs;
     RequestFinished finished;
@@ -34,7 +36,7 @@ public:
     ModelInfo load(const std::string &path, const EngineConfig &config, std::stop_token stop,
                    const std::function<void(const LoadProgress &)> &onProgress = {});
 
-    using OnText = std::function<void(std::size_t request, const std::string &text)>;
+    using OnText = std::function<void(std::size_t request, const TokenEvent &event)>;
     using OnFinished = std::function<void(std::size_t request, const RequestResult &result)>;
     /// Submits all at once and returns when every one has ended; a stop request cancels them all. `request` is the
     /// place in the list.

@@ -270,7 +270,14 @@ void EngineLoop::submit(Submission &submission)
         sequence.arrivedAt = submission.arrivedAt;
         if (const std::string fault = m_scheduler->refuse(sequence.promptTokens, sequence.maxTokens); !fault.empty())
             throw Error(ErrorCode::Refused, fault);
-        m_streams.emplace(submission.id, RequestStream(m_model->tokenizer(), request.sampling, m_seeds()));
+        RequestStream stream(m_model->tokenizer(), request.sampling, m_seeds());
+        if (!request.prompt && !request.ids) { // an answer in a conversation
+            if (auto parser = makeOutputParser(m_model->tokenizer(), request.toolsJson.has_value())) {
+                parser->begin(sequence.tokens);
+                stream.setParser(std::move(parser));
+            }
+        }
+        m_streams.emplace(submission.id, std::move(stream));
         send(RequestAccepted{submission.id, sequence.promptTokens});
         m_scheduler->add(std::move(sequence));
     } catch (const Error &error) {
@@ -307,8 +314,15 @@ void EngineLoop::cancel(RequestId id)
     if (!finished)
         return; // it has ended already
     m_mapIsOld = true;
-    if (std::string rest = m_streams.at(id).flush(); !rest.empty())
-        send(TokenEvent{id, std::move(rest), {}, {}, finished->sequence.cachedTokens});
+    if (OutputDelta rest = m_streams.at(id).flush(); !rest.empty()) {
+        TokenEvent event;
+        event.id = id;
+        event.text = std::move(rest.content);
+        event.reasoning = std::move(rest.reasoning);
+        event.toolCalls = std::move(rest.toolCalls);
+        event.cachedTokens = finished->sequence.cachedTokens;
+        send(std::move(event));
+    }
     sendFinished(*finished);
 }
 

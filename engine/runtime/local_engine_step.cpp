@@ -3,11 +3,23 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <new>
 #include <unordered_set>
 #include <utility>
 
 namespace engine {
+
+namespace {
+
+void append(TokenEvent &event, OutputDelta &&more)
+{
+    event.text += more.content;
+    event.reasoning += more.reasoning;
+    std::ranges::move(more.toolCalls, std::back_inserter(event.toolCalls));
+}
+
+} // namespace
 
 std::string PublishedState::blockText(int block) const
 {
@@ -94,7 +106,7 @@ void EngineLoop::publishStep(const Batch &batch, CommitResult &result, double st
         if (stream.stopped() && ended)
             finished->reason = FinishReason::Stop; // the stop string counts, though a limit was met by the same token
         if (ended)
-            event.text += stream.flush();
+            append(event, stream.flush());
         std::optional<FinishedSequence> stopped;
         if (stream.stopped() && !ended)
             stopped = m_scheduler->finish(output.id, FinishReason::Stop);
@@ -110,7 +122,7 @@ TokenEvent EngineLoop::tokenEvent(const CommitResult::Output &output, RequestStr
 {
     TokenEvent event;
     event.id = output.id;
-    event.text = stream.append(output.token, isEnd);
+    append(event, stream.append(output.token, isEnd));
     event.ids = {output.token};
     event.cachedTokens = output.cachedTokens;
     if (stream.sampling().logprobs < 0)

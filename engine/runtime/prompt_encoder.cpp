@@ -9,6 +9,30 @@
 #include <utility>
 
 namespace engine {
+namespace {
+
+/// A message as chat templates know it.
+Json messageJson(const ChatMessage &message)
+{
+    Json json{{"role", message.role}, {"content", message.content}};
+    if (!message.reasoning.empty())
+        json["reasoning_content"] = message.reasoning;
+    if (message.toolCalls.empty())
+        return json;
+    json["tool_calls"] = Json::array();
+    for (const ToolCall &call : message.toolCalls) {
+        Json arguments = call.arguments; // what is no JSON stays a text
+        try {
+            arguments = parseJson(call.arguments, "arguments");
+        } catch (const Error &) {
+        }
+        json["tool_calls"].push_back(
+            {{"type", "function"}, {"function", {{"name", call.name}, {"arguments", std::move(arguments)}}}});
+    }
+    return json;
+}
+
+} // namespace
 
 PromptEncoder::PromptEncoder(const Tokenizer &tokenizer, const ChatTemplate *chatTemplate, int vocabSize,
                              int maxModelLen)
@@ -29,7 +53,7 @@ std::vector<int> PromptEncoder::encode(const Request &request) const
     else if (request.ids)
         ids = *request.ids;
     else if (!request.messages.empty())
-        ids = encodeText(render(request.messages), {false, true});
+        ids = encodeText(render(request), {false, true});
     else
         throw Error(ErrorCode::Refused, "the request has neither prompt, ids nor messages, one of them is wanted");
     if (ids.empty())
@@ -61,15 +85,17 @@ void PromptEncoder::checkIds(const std::vector<int> &ids) const
                         + ", but the vocabulary has ids 0 to " + std::to_string(m_vocabSize - 1));
 }
 
-std::string PromptEncoder::render(const std::vector<ChatMessage> &messages) const
+std::string PromptEncoder::render(const Request &request) const
 {
     if (!m_template)
         throw Error(ErrorCode::Refused,
                     "the model has no chat template, so messages cannot be rendered; a plain prompt is wanted");
     TemplateInput input;
     input.messages = Json::array();
-    for (const ChatMessage &message : messages)
-        input.messages.push_back(Json{{"role", message.role}, {"content", message.content}});
+    for (const ChatMessage &message : request.messages)
+        input.messages.push_back(messageJson(message));
+    if (request.toolsJson)
+        input.tools = parseJson(*request.toolsJson, "tools");
     input.specialTokens = Json::object();
     if (const auto bos = m_tokenizer.bos())
         input.specialTokens["bos_token"] = m_tokenizer.piece(*bos);

@@ -21,7 +21,7 @@ public:
     [[nodiscard]] std::vector<int> encode(const Request &request) const;
 
 private:
-    [[nodiscard]] std::string render(const std::vector<ChatMessage> &messages) const;
+    [[nodiscard]] std::string render(const Request &request) const;
     [[nodiscard]] std::vector<int> encodeText(const std::string &text, const EncodeOptions &options) const;
     void checkIds(const std::vector<int> &ids) const;
 

@@ -36,20 +36,46 @@ bool RequestStream::isEnd(int token) const
     return isKnown(token) && m_tokenizer.isEndOfGeneration(token);
 }
 
-std::string RequestStream::append(int token, bool isEnd)
+void RequestStream::add(std::string_view text, OutputDelta &out)
 {
+    if (m_parser && !text.empty())
+        m_parser->text(text, out);
+    else
+        out.content += text;
+}
+
+OutputDelta RequestStream::append(int token, bool isEnd)
+{
+    OutputDelta out;
+    if (!isEnd && m_parser && m_parser->isMarker(token)) {
+        // Characters and stop strings do not go on across a marker.
+        add(heldText(), out);
+        if (!stopped())
+            m_parser->marker(token, out);
+        return out;
+    }
     std::string text = std::exchange(m_replayed, {});
     if (!isEnd && isKnown(token))
         text += m_matcher.append(m_detokenizer.append(token));
-    return text;
+    add(text, out);
+    return out;
 }
 
-std::string RequestStream::flush()
+std::string RequestStream::heldText()
 {
     std::string text = std::exchange(m_replayed, {});
     text += m_matcher.append(m_detokenizer.flush());
     text += m_matcher.flush();
     return text;
+}
+
+OutputDelta RequestStream::flush()
+{
+    OutputDelta out;
+    add(heldText(), out);
+    if (m_parser)
+        m_parser->finish(out);
+    return out;
 }
 
 } // namespace engine

@@ -4,6 +4,7 @@
 #include "engine/api/request.h"
 #include "engine/runtime/stop_matcher.h"
 #include "engine/text/detokenizer.h"
+#include "engine/text/output_parser.h"
 
 #include <cstdint>
 #include <string>
@@ -11,11 +12,14 @@
 namespace engine {
 
 /// One request's output on its way from tokens to text: unfinished characters and possible stop strings are held
-/// back. Thread: the engine thread. \pre the tokenizer outlives this
+/// back, and with a parser reasoning and tool calls become fields of their own. Thread: the engine thread.
+/// \pre the tokenizer outlives this
 class RequestStream {
 public:
     /// `seed` is used where `sampling` names none.
     RequestStream(const Tokenizer &tokenizer, SamplingParams sampling, std::uint64_t seed);
+    /// Sorts what follows. \pre nothing was appended
+    void setParser(std::unique_ptr<OutputParser> parser) { m_parser = std::move(parser); }
 
     [[nodiscard]] const SamplingParams &sampling() const { return m_sampling; }
     [[nodiscard]] std::uint64_t seed() const { return m_sampling.seed.value_or(m_seed); }
@@ -24,13 +28,15 @@ public:
 
     /// Whether the model means the answer to end with this token.
     [[nodiscard]] bool isEnd(int token) const;
-    /// The text that can be shown after this token. An end token adds none.
-    [[nodiscard]] std::string append(int token, bool isEnd);
+    /// What can be shown after this token. An end token adds none.
+    [[nodiscard]] OutputDelta append(int token, bool isEnd);
     [[nodiscard]] bool stopped() const { return m_matcher.matched(); }
     /// What is held back at the end; empty after a stop string.
-    [[nodiscard]] std::string flush();
+    [[nodiscard]] OutputDelta flush();
 
 private:
+    void add(std::string_view text, OutputDelta &out);
+    [[nodiscard]] std::string heldText();
     [[nodiscard]] bool isKnown(int token) const; ///< networks may have more ids than their tokenizers
 
     const Tokenizer &m_tokenizer;
@@ -38,6 +44,7 @@ private:
     SamplingParams m_sampling;
     std::uint64_t m_seed;
     StopMatcher m_matcher;
+    std::unique_ptr<OutputParser> m_parser; // null: everything is content
     std::string m_replayed; // shown with the next token: held back under stop strings that were replaced
 };
 

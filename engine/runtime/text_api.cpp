@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/api/text.h"
 #include "engine/core/file_bytes.h"
+#include "engine/runtime/request_stream.h"
 #include "engine/runtime/vocabulary.h"
 #include "engine/text/tokenizer.h"
 
@@ -86,6 +87,31 @@ std::unique_ptr<TextModel> openTextModel(const std::string &path)
         return openFolder(folder.empty() ? fs::path(".") : folder);
     // A file by another name stands alone; one by the usual name belongs with the configuration beside it.
     return openJson(file, name.starts_with("tokenizer.json") ? present(folder, "tokenizer_config.json") : fs::path());
+}
+
+Answer readAnswer(const TextModel &model, const std::vector<int> &ids, const std::vector<int> &prompt, bool offersTools)
+{
+    const auto &tokenizer = dynamic_cast<const Tokenizer &>(model);
+    (void)model.decode(ids, false); // refuses ids outside the vocabulary
+    (void)model.decode(prompt, false);
+    RequestStream stream(tokenizer, {}, 0);
+    if (auto parser = makeOutputParser(tokenizer, offersTools)) {
+        parser->begin(prompt);
+        stream.setParser(std::move(parser));
+    }
+    Answer answer;
+    const auto add = [&answer](const OutputDelta &delta) {
+        answer.content += delta.content;
+        answer.reasoning += delta.reasoning;
+        appendToolCalls(answer.toolCalls, delta.toolCalls);
+    };
+    for (const int id : ids) {
+        if (stream.isEnd(id))
+            break;
+        add(stream.append(id, false));
+    }
+    add(stream.flush());
+    return answer;
 }
 
 } // namespace engine
