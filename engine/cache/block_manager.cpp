@@ -43,13 +43,14 @@ int BlockManager::find(const Hash &hash, std::uint64_t parent, std::span<const i
     return -1;
 }
 
-PrefixMatch BlockManager::match(std::span<const int> tokens) const
+PrefixMatch BlockManager::match(std::span<const int> tokens, int variant) const
 {
     PrefixMatch match;
+    match.variant = variant;
     if (!m_prefixCaching || tokens.empty())
         return match;
     Hash hash{};
-    std::uint64_t parent = 0;
+    std::uint64_t parent = rootOf(variant);
     const auto size = static_cast<std::size_t>(m_blockTokens);
     const std::size_t whole = (tokens.size() - 1) / size;
     for (std::size_t i = 0; i < whole; ++i) {
@@ -73,6 +74,8 @@ void BlockManager::adopt(BlockTable &table, const PrefixMatch &match)
     for (const int block : match.blocks)
         reference(block);
     table.blocks = match.blocks;
+    table.variant = match.variant;
+    table.chain = rootOf(match.variant);
     table.publishedBlocks = static_cast<int>(match.blocks.size());
     if (!match.blocks.empty()) {
         const Block &last = m_blocks[static_cast<std::size_t>(match.blocks.back())];

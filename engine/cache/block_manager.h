@@ -17,6 +17,7 @@ struct BlockTable {
     int publishedBlocks = 0;             ///< leading blocks whose content has been offered to the prefix cache
     std::uint64_t chain = 0;             ///< content id of the last published block, 0 before the first
     std::array<std::uint64_t, 2> hash{}; ///< of all tokens up to it
+    int variant = 0;                     ///< how its tokens are computed; only blocks of one variant are equal
 };
 
 /// A cached prefix as match() found it; valid until the next change of the manager.
@@ -24,6 +25,7 @@ struct PrefixMatch {
     std::vector<int> blocks;
     int tokens = 0;
     int unreferenced = 0; ///< of `blocks`, those that nobody uses and that adopting takes out of the free count
+    int variant = 0;
 };
 
 /// What one block is doing, for maps and audits.
@@ -54,9 +56,10 @@ public:
     [[nodiscard]] int blocksForTokens(std::int64_t tokens) const;
 
     /// The longest cached prefix of `tokens` in whole blocks, never all of them: the last token is always left to
-    /// compute, since its logits are wanted.
-    [[nodiscard]] PrefixMatch match(std::span<const int> tokens) const;
-    /// Takes a reference on every block of a match. \pre `table` is empty and nothing changed since match()
+    /// compute, since its logits are wanted. Blocks of other variants are never part of it.
+    [[nodiscard]] PrefixMatch match(std::span<const int> tokens, int variant = 0) const;
+    /// Takes a reference on every block of a match, and its variant. \pre `table` is empty and nothing changed since
+    /// match()
     void adopt(BlockTable &table, const PrefixMatch &match);
     /// Appends blocks until `table` holds `tokens` tokens; all or nothing. False when too few are free.
     [[nodiscard]] bool grow(BlockTable &table, int tokens);
@@ -88,6 +91,11 @@ private:
         std::vector<int> tokens;
     };
 
+    /// Stands where the content id of a first block's parent would.
+    [[nodiscard]] static std::uint64_t rootOf(int variant)
+    {
+        return std::uint64_t{0} - static_cast<std::uint64_t>(variant);
+    }
     [[nodiscard]] Hash chainHash(const Hash &parent, std::span<const int> tokens) const;
     [[nodiscard]] int find(const Hash &hash, std::uint64_t parent, std::span<const int> tokens) const;
     void reference(int block);

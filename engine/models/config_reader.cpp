@@ -97,6 +97,14 @@ double ConfigReader::positive(std::string_view key, std::optional<double> fallba
     return result;
 }
 
+double ConfigReader::zeroOrPositive(std::string_view key, double fallback) const
+{
+    const double result = number(key, fallback);
+    if (result < 0.0)
+        refuse(key, shortNumber(result), "a finite number of at least 0");
+    return result;
+}
+
 double ConfigReader::number(std::string_view key, double fallback) const
 {
     const double result = m_metadata.number(full(key)).value_or(fallback);

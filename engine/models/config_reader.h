@@ -31,6 +31,8 @@ public:
     [[nodiscard]] std::vector<int> countPerLayer(std::string_view key, int layers, std::int64_t most) const;
     /// Finite and above 0, in double and in float.
     [[nodiscard]] double positive(std::string_view key, std::optional<double> fallback = std::nullopt) const;
+    /// Finite and at least 0.
+    [[nodiscard]] double zeroOrPositive(std::string_view key, double fallback) const;
     [[nodiscard]] double number(std::string_view key, double fallback) const; ///< finite
     [[nodiscard]] bool flag(std::string_view key, bool fallback) const;
     /// An array of finite numbers above 0; empty where the key is absent.

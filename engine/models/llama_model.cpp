@@ -9,24 +9,22 @@
 namespace engine {
 namespace {
 
-/// What the shared keys may say but this architecture does not have.
-void checkLlama(const ModelConfig &config, const ConfigReader &reader)
-{
-    if (config.moe.experts > 0)
-        reader.refuse("expert_count", std::to_string(config.moe.experts), "0: mixtures of experts are not supported");
-    for (const char *key : {"embedding_scale", "residual_scale", "logit_scale"}) {
-        if (reader.number(key, 1.0) != 1.0)
-            reader.refuse(key, std::to_string(reader.number(key, 1.0)),
-                          "1: other multipliers are not supported for this architecture");
-    }
-}
-
 /// Llama and what shares its shape: SmolLM2, Mistral, TinyLlama and others.
 /// Source: Touvron et al. 2023, arXiv:2302.13971; windows: Jiang et al. 2023, arXiv:2310.06825.
 ModelConfig readLlamaConfig(const Checkpoint &checkpoint)
 {
     ModelConfig config = readCommonConfig(checkpoint, {.interleavedRope = true});
-    checkLlama(config, ConfigReader(checkpoint.metadata(), config.architecture));
+    refuseExperts(config);
+    refuseLogitScale(checkpoint, config);
+    return config;
+}
+
+/// The same with the other pairing. Source: LG AI Research 2024, arXiv:2408.03541.
+ModelConfig readExaoneConfig(const Checkpoint &checkpoint)
+{
+    ModelConfig config = readCommonConfig(checkpoint);
+    refuseExperts(config);
+    refuseLogitScale(checkpoint, config);
     return config;
 }
 
@@ -46,6 +44,26 @@ ModelFamily llamaFamily()
     hf.architectures = {"LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM"};
     hf.names = names;
     return {"llama", readLlamaConfig, decoderTensors, loadDecoder, hf};
+}
+
+ModelFamily internlm2Family()
+{
+    return {"internlm2", readLlamaConfig, decoderTensors, loadDecoder};
+}
+
+ModelFamily xverseFamily()
+{
+    return {"xverse", readLlamaConfig, decoderTensors, loadDecoder};
+}
+
+ModelFamily ernie45Family()
+{
+    return {"ernie4_5", readLlamaConfig, decoderTensors, loadDecoder};
+}
+
+ModelFamily exaoneFamily()
+{
+    return {"exaone", readExaoneConfig, decoderTensors, loadDecoder};
 }
 
 } // namespace engine

@@ -146,6 +146,28 @@ std::int64_t countParameters(const Checkpoint &checkpoint)
     return total;
 }
 
+/// Keys of other networks that change results and that no block computes.
+void refuseUnknownBehaviour(const ConfigReader &reader)
+{
+    for (const char *key : {"attention.clamp_kqv", "attention.max_alibi_bias", "attention.temperature_scale",
+                            "attention.temperature_length"}) {
+        if (const double value = reader.number(key, 0.0); value != 0.0)
+            reader.refuse(key, std::to_string(value), "0: this is not supported");
+    }
+    if (!reader.flag("attention.causal", true))
+        reader.refuse("attention.causal", "false", "true: only causal attention is supported");
+}
+
+void readScales(const ConfigReader &reader, ModelConfig &config)
+{
+    config.attentionScale =
+        static_cast<float>(reader.positive("attention.scale", 1.0 / std::sqrt(static_cast<double>(config.headDim))));
+    config.embeddingScale = static_cast<float>(reader.positive("embedding_scale", 1.0));
+    config.residualScale = static_cast<float>(reader.positive("residual_scale", 1.0));
+    config.attentionSoftCap = static_cast<float>(reader.zeroOrPositive("attn_logit_softcapping", 0.0));
+    config.logitSoftCap = static_cast<float>(reader.zeroOrPositive("final_logit_softcapping", 0.0));
+}
+
 bool anyLayerHas(const Checkpoint &checkpoint, int layers, const char *part, const char *suffix)
 {
     for (int i = 0; i < layers; ++i) {
@@ -184,6 +206,35 @@ void useLocalRope(ModelConfig &config, const ConfigReader &reader, double base)
                       "none, linear, yarn or llama3 for layers with a window");
     for (LayerConfig &layer : config.layer)
         layer.localRope = layer.window > 0;
+}
+
+void rotateWindowedOnly(const Checkpoint &checkpoint, ModelConfig &config)
+{
+    const ConfigReader reader(checkpoint.metadata(), config.architecture);
+    if (!config.windowed() || reader.has("rope.layers"))
+        return;
+    for (LayerConfig &layer : config.layer)
+        layer.rotates = layer.window > 0;
+}
+
+void refuseExperts(const ModelConfig &config)
+{
+    if (config.moe.experts > 0)
+        throw Error(ErrorCode::Refused,
+                    "key " + config.architecture + ".expert_count is " + std::to_string(config.moe.experts)
+                        + "; wanted 0: mixtures of experts are not supported for this architecture");
+}
+
+void refuseLogitScale(const Checkpoint &checkpoint, const ModelConfig &config)
+{
+    const ConfigReader reader(checkpoint.metadata(), config.architecture);
+    if (const double scale = reader.number("logit_scale", 1.0); scale != 1.0)
+        reader.refuse("logit_scale", std::to_string(scale), "1: other ones are not supported for this architecture");
+}
+
+bool ModelConfig::hasLocalRope() const
+{
+    return std::any_of(layer.begin(), layer.end(), [](const LayerConfig &each) { return each.localRope; });
 }
 
 int ModelConfig::maxWindow() const
@@ -241,8 +292,8 @@ ModelConfig readCommonConfig(const Checkpoint &checkpoint, const FamilyDefaults 
     config.normEpsilon = static_cast<float>(reader.positive(
         defaults.norm == NormKind::Rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon"));
     config.normWeightOffset = static_cast<float>(reader.number("norm_weight_offset", 0.0));
-    config.attentionScale =
-        static_cast<float>(reader.positive("attention.scale", 1.0 / std::sqrt(static_cast<double>(config.headDim))));
+    refuseUnknownBehaviour(reader);
+    readScales(reader, config);
     const bool factorTensors =
         checkpoint.find("rope_factors_short.weight") && checkpoint.find("rope_factors_long.weight");
     config.rope = readRope(reader, config.headDim, {"rope.scaling.", config.contextLength, factorTensors},

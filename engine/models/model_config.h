@@ -90,6 +90,7 @@ struct ModelConfig {
     std::int64_t parameters = 0; ///< elements of all weights in the checkpoint
 
     [[nodiscard]] bool windowed() const { return maxWindow() > 0; }
+    [[nodiscard]] bool hasLocalRope() const;
     [[nodiscard]] int maxWindow() const;
     [[nodiscard]] RopeVariants ropeVariants() const { return engine::ropeVariants(rope); }
     [[nodiscard]] int maxHeads() const;
@@ -113,6 +114,15 @@ struct FamilyDefaults {
 
 /// Gives layers that have a window a rotary embedding of that base, with the scaling of `rope.scaling_swa.*` if any.
 void useLocalRope(ModelConfig &config, const ConfigReader &reader, double base);
+
+/// Lets only layers that have a window rotate, unless no layer has one or `rope.layers` says which do.
+void rotateWindowedOnly(const Checkpoint &checkpoint, ModelConfig &config);
+
+/// For families without experts. \throws Error Refused naming the key
+void refuseExperts(const ModelConfig &config);
+
+/// For families that do not scale their logits. \throws Error Refused naming the key unless it is absent or 1
+void refuseLogitScale(const Checkpoint &checkpoint, const ModelConfig &config);
 
 /// general.architecture. \throws Error Refused when it is absent or no string
 [[nodiscard]] const std::string &architectureOf(const Checkpoint &checkpoint);

@@ -9,7 +9,10 @@ namespace engine {
 
 std::span<const ModelFamily> modelFamilies()
 {
-    static const std::array families{llamaFamily()};
+    static const std::array families{chatglmFamily(), ernie45Family(),   exaoneFamily(), exaone4Family(),
+                                     glm4Family(),    internlm2Family(), llamaFamily(),  olmo2Family(),
+                                     phi3Family(),    qwen2Family(),     qwen3Family(),  seedOssFamily(),
+                                     smollm3Family(), xverseFamily()};
     return families;
 }
 

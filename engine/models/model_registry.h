@@ -30,6 +30,19 @@ struct ModelFamily {
 [[nodiscard]] const ModelFamily &familyOf(const Checkpoint &checkpoint);
 
 // One per family file.
+[[nodiscard]] ModelFamily chatglmFamily();
+[[nodiscard]] ModelFamily ernie45Family();
+[[nodiscard]] ModelFamily exaoneFamily();
+[[nodiscard]] ModelFamily exaone4Family();
+[[nodiscard]] ModelFamily glm4Family();
+[[nodiscard]] ModelFamily internlm2Family();
 [[nodiscard]] ModelFamily llamaFamily();
+[[nodiscard]] ModelFamily olmo2Family();
+[[nodiscard]] ModelFamily phi3Family();
+[[nodiscard]] ModelFamily qwen2Family();
+[[nodiscard]] ModelFamily qwen3Family();
+[[nodiscard]] ModelFamily seedOssFamily();
+[[nodiscard]] ModelFamily smollm3Family();
+[[nodiscard]] ModelFamily xverseFamily();
 
 } // namespace engine

@@ -51,7 +51,7 @@ public:
 private:
     static EngineConfig evaluationConfig(EngineConfig config);
     void checkIds(std::span<const int> ids) const;
-    [[nodiscard]] Batch makeBatch(std::span<const int> ids, int first, int count, bool allPositions) const;
+    [[nodiscard]] Batch makeBatch(std::span<const int> ids, int first, int count, bool allPositions);
 
     LoadedModel m_model;
     std::uint64_t m_steps = 0;
@@ -96,7 +96,7 @@ void LoadedEvaluator::checkIds(std::span<const int> ids) const
                         + std::to_string(most));
 }
 
-Batch LoadedEvaluator::makeBatch(std::span<const int> ids, int first, int count, bool allPositions) const
+Batch LoadedEvaluator::makeBatch(std::span<const int> ids, int first, int count, bool allPositions)
 {
     const int blockTokens = m_model.info().effective.kv.blockTokens;
     Batch batch;
@@ -110,6 +110,7 @@ Batch LoadedEvaluator::makeBatch(std::span<const int> ids, int first, int count,
     }
     forward.queryStarts = {0, count};
     forward.contextLengths = {first + count};
+    forward.ropeVariants = {m_model.runner().ropeVariants().of(static_cast<int>(ids.size()))};
     forward.maxBlocks = (first + count + blockTokens - 1) / blockTokens;
     for (int block = 0; block < forward.maxBlocks; ++block)
         forward.blockTables.push_back(block);

@@ -20,6 +20,7 @@ public:
     ~ModelRunner() override;
 
     [[nodiscard]] int vocabSize() const override { return m_model->config().vocab; }
+    [[nodiscard]] RopeVariants ropeVariants() const override { return m_model->config().ropeVariants(); }
     void resizeKv(int blocks, int blockTokens) override;
     void reserve(int maxTokens, int maxLogitRows) override;
     [[nodiscard]] kernels::TensorView run(const Batch &batch) override;

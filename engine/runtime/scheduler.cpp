@@ -13,6 +13,7 @@ Scheduler::Scheduler(const Config &config)
     : m_limits(clampLimits(config.limits))
     , m_policy(config.policy)
     , m_maxModelLen(config.maxModelLen)
+    , m_variants(config.variants)
     , m_blocks(config.kv.numBlocks, config.kv.blockTokens, config.kv.prefixCaching)
 {
 }
@@ -151,13 +152,19 @@ bool Scheduler::betterVictim(std::size_t indexA, std::size_t indexB) const
 
 void Scheduler::preempt(Sequence &sequence)
 {
+    restart(sequence);
+    ++m_preemptions;
+}
+
+/// Gives back a sequence's blocks; it waits, before new requests, to be computed again from its tokens.
+void Scheduler::restart(Sequence &sequence)
+{
     const auto it = std::ranges::find(m_running, &sequence, [](const Entry &item) { return item.get(); });
     Entry entry = std::move(*it);
     m_running.erase(it);
     m_blocks.release(entry->table);
     entry->computed = 0;
     entry->preempted = true;
-    ++m_preemptions;
     enqueue(std::move(entry));
 }
 
@@ -217,7 +224,7 @@ void Scheduler::countOvertaken(std::size_t index, const Sequence &admitted)
 
 bool Scheduler::tryAdmit(Sequence &sequence, double now)
 {
-    const PrefixMatch match = m_blocks.match(sequence.tokens);
+    const PrefixMatch match = m_blocks.match(sequence.tokens, m_variants.of(sequence.size()));
     const int needed = m_blocks.blocksForTokens(sequence.size()) - static_cast<int>(match.blocks.size());
     const int reserve = m_running.empty() ? 0 : m_blocks.blocks() / reserveDivisor;
     if (needed + match.unreferenced + reserve > m_blocks.freeBlocks())
@@ -284,6 +291,7 @@ Batch Scheduler::build(std::vector<Part> parts) const
         }
         forward.queryStarts.push_back(row.firstToken + count);
         forward.contextLengths.push_back(sequence->computed + count);
+        forward.ropeVariants.push_back(sequence->table.variant);
         forward.maxBlocks = std::max(forward.maxBlocks, m_blocks.blocksForTokens(sequence->computed + count));
         batch.rows.push_back(row);
     }

@@ -60,6 +60,7 @@ public:
         SchedulingPolicy policy = SchedulingPolicy::Fcfs;
         int maxModelLen = 0; ///< prompt + output of one request
         KvPoolConfig kv;     ///< numBlocks and blockTokens in force
+        RopeVariants variants;
     };
 
     explicit Scheduler(const Config &config);
@@ -115,6 +116,7 @@ private:
     [[nodiscard]] Sequence &victim() const;
     [[nodiscard]] bool betterVictim(std::size_t a, std::size_t b) const;
     void preempt(Sequence &sequence);
+    void restart(Sequence &sequence);
     void enqueue(Entry sequence);
     void admit(double now, int tokenCap);
     void countOvertaken(std::size_t index, const Sequence &admitted);
@@ -135,6 +137,7 @@ private:
     BatchLimits m_limits;
     SchedulingPolicy m_policy;
     int m_maxModelLen;
+    RopeVariants m_variants;
     BlockManager m_blocks;
     std::vector<Entry> m_running; // in order of admission; those beyond maxNumSeqs pause
     std::vector<Entry> m_waiting; // in order of arrival; preempted ones among them

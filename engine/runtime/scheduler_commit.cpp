@@ -61,6 +61,8 @@ void Scheduler::advance(const BatchRow &row, std::span<const RowResult> results,
     out.outputs.push_back({sequence.id, result->token, sequence.cachedTokens, static_cast<std::size_t>(row.logitRow)});
     if (const auto reason = endOf(sequence, *result))
         out.finished.push_back(remove(m_running, index, *reason, {}));
+    else if (m_variants.of(sequence.size()) != sequence.table.variant)
+        restart(sequence); // its keys are rotated as a shorter sequence's
 }
 
 void Scheduler::append(Sequence &sequence, int token, StepStats &stats, double now)

@@ -12,6 +12,8 @@ public:
     virtual ~StepExecutor() = default;
 
     [[nodiscard]] virtual int vocabSize() const = 0;
+    /// How a sequence's length decides about its ForwardBatch::ropeVariants.
+    [[nodiscard]] virtual RopeVariants ropeVariants() const { return {}; }
     /// Replaces the KV pool; its contents are lost. The old pool is freed first.
     /// \throws Error OutOfMemory naming the bytes; the old pool is then in place again, empty.
     virtual void resizeKv(int blocks, int blockTokens) = 0;

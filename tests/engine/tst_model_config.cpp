@@ -231,7 +231,7 @@ void ModelConfigTest::unknownArchitecture()
     checkpoint.set("general.architecture", std::string("%s%n\nx"));
     const QString fault = faultOf(checkpoint);
     QVERIFY2(fault.contains(QStringLiteral("%s%n")) && !fault.contains(QLatin1Char('\n')), qPrintable(fault));
-    QVERIFY2(fault.contains(QStringLiteral("known architectures are llama")), qPrintable(fault));
+    QVERIFY2(fault.contains(QStringLiteral("known architectures are chatglm")), qPrintable(fault));
     checkpoint.erase("general.architecture");
     QVERIFY(faultOf(checkpoint).contains(QStringLiteral("general.architecture is missing")));
     checkpoint.set("general.architecture", std::int64_t{5});

@@ -149,6 +149,29 @@ private slots:
         QCOMPARE(rig.jobs[third].output, rig.expected(rig.jobs[third], 100000));
     }
 
+    /// Tokens 21 and on are computed another way than those of shorter sequences.
+    void aSequenceThatGetsTooLongIsComputedAgain()
+    {
+        Scheduler::Config c = config(100, 8);
+        c.variants = {20, false};
+        Rig rig(c);
+        const RequestId first = rig.add(promptOf(18, 1), 8);
+        std::vector<int> tokensOfSteps;
+        while (!rig.scheduler.idle()) {
+            QVERIFY(rig.step());
+            tokensOfSteps.push_back(totalTokens(rig.batch));
+        }
+        QCOMPARE(tokensOfSteps, (std::vector<int>{18, 1, 1, 21, 1, 1, 1, 1})); // nothing of the first kind is reused
+        QCOMPARE(rig.jobs[first].output, rig.expected(rig.jobs[first], 100000));
+        QCOMPARE(rig.scheduler.preemptions(), 0U);
+        const RequestId shorter = rig.add(promptOf(18, 1), 1); // finds the blocks of its own kind
+        const RequestId longer = rig.add(promptOf(30, 1), 1);  // as long as the first one became: no block is equal
+        rig.runAll();
+        QCOMPARE(rig.jobs[shorter].cachedTokens, 16);
+        QCOMPARE(rig.jobs[longer].cachedTokens, 16);
+        QCOMPARE(rig.jobs[longer].output, rig.expected(rig.jobs[longer], 100000));
+    }
+
     void preemptedRequestsResumeBeforeNewOnes()
     {
         Rig rig(config(8, 8, {8, 64}));

@@ -61,6 +61,7 @@ private:
         c.policy = static_cast<SchedulingPolicy>(pick(3));
         c.kv.prefixCaching = pick(4) != 0;
         c.maxModelLen = 60 + pick(200);
+        c.variants = {pick(2) ? 0 : 10 + pick(c.maxModelLen), pick(2) != 0};
         c.kv.numBlocks = (c.maxModelLen + blockTokens - 1) / blockTokens + pick(4);
         Rig rig(c);
         rig.endToken = pick(3) ? -1 : pick(vocab);

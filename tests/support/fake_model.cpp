@@ -64,8 +64,14 @@ kernels::TensorView FakeModel::run(const engine::Batch &batch)
     CHECK(static_cast<int>(forward.tokenIds.size()) <= m_maxTokens);
     CHECK(static_cast<int>(forward.logitRows.size()) <= m_maxLogitRows);
     CHECK(forward.queryStarts.size() == batch.rows.size() + 1 && forward.contextLengths.size() == batch.rows.size());
-    for (std::size_t i = 0; i < forward.tokenIds.size(); ++i)
-        m_slots.at(static_cast<std::size_t>(forward.slots[i])) = {forward.tokenIds[i], forward.positions[i]};
+    const auto variantOf = [&forward](std::size_t s) {
+        return forward.ropeVariants.empty() ? 0 : forward.ropeVariants.at(s);
+    };
+    for (std::size_t s = 0; s < batch.rows.size(); ++s)
+        for (auto i = static_cast<std::size_t>(forward.queryStarts[s]);
+             i < static_cast<std::size_t>(forward.queryStarts[s + 1]); ++i)
+            m_slots.at(static_cast<std::size_t>(forward.slots[i])) = {forward.tokenIds[i], forward.positions[i],
+                                                                      variantOf(s)};
     m_logits.assign(forward.logitRows.size() * static_cast<std::size_t>(m_vocab), 0.0F);
     for (std::size_t s = 0; s < batch.rows.size(); ++s) {
         const engine::BatchRow &row = batch.rows[s];
@@ -78,7 +84,8 @@ kernels::TensorView FakeModel::run(const engine::Batch &batch)
             const int block = forward.blockTables.at(s * static_cast<std::size_t>(forward.maxBlocks)
                                                      + static_cast<std::size_t>(position / m_blockTokens));
             const Slot &slot = m_slots.at(static_cast<std::size_t>(block * m_blockTokens + position % m_blockTokens));
-            tokens.push_back(slot.position == position ? slot.token : -1 - slot.position);
+            const bool right = slot.position == position && slot.variant == variantOf(s);
+            tokens.push_back(right ? slot.token : -1 - slot.position);
         }
         const std::vector<float> values = logits(tokens);
         const auto target = m_logits.begin() + static_cast<std::ptrdiff_t>(row.logitRow) * m_vocab;

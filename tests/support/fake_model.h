@@ -38,6 +38,7 @@ private:
     struct Slot {
         int token = -1;
         int position = -1;
+        int variant = 0;
     };
 
     [[nodiscard]] static std::uint64_t after(std::uint64_t state, int token);

@@ -195,8 +195,9 @@ std::vector<float> allLogits(engine::ModelRunner &runner, const std::vector<int>
     std::vector<float> all;
     for (int first = 0; first < total; first += most) {
         const int count = std::min(most, total - first);
-        const engine::Batch batch =
+        engine::Batch batch =
             makeBatch({{{ids.begin() + first, ids.begin() + first + count}, first, table}}, blockTokens);
+        batch.forward.ropeVariants = {runner.ropeVariants().of(total)};
         const kernels::TensorView logits = runner.run(batch);
         all.insert(all.end(), logits.as<float>(), logits.as<float>() + logits.elements());
     }

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/models/config_reader.h"
+#include "engine/models/decoder_model.h"
+#include "engine/models/decoder_tensors.h"
+#include "engine/models/model_registry.h"
+
+namespace engine {
+namespace {
+
+/// Norms behind the branches and over each head; of windowed models only layers with a window rotate.
+/// Source: LG AI Research 2025, arXiv:2507.11407; transformers, models/exaone4.
+ModelConfig readExaone4Config(const Checkpoint &checkpoint)
+{
+    ModelConfig config = readCommonConfig(checkpoint, {.windowPattern = 4});
+    refuseExperts(config);
+    refuseLogitScale(checkpoint, config);
+    config.placement = NormPlacement::After;
+    config.queryKeyNorm = QueryKeyNorm::Head;
+    rotateWindowedOnly(checkpoint, config);
+    return config;
+}
+
+} // namespace
+
+ModelFamily exaone4Family()
+{
+    return {"exaone4", readExaone4Config, decoderTensors, loadDecoder};
+}
+
+} // namespace engine

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/models/config_reader.h"
+#include "engine/models/decoder_model.h"
+#include "engine/models/decoder_tensors.h"
+#include "engine/models/model_registry.h"
+
+namespace engine {
+namespace {
+
+/// OLMo 2: norms behind the branches, and over all queries and all keys of a token. OLMo 3 adds windows, whose layers
+/// rotate without scaling. Source: OLMo team 2025, arXiv:2501.00656; transformers, models/olmo2 and models/olmo3.
+ModelConfig readOlmo2Config(const Checkpoint &checkpoint)
+{
+    ModelConfig config = readCommonConfig(checkpoint, {.windowPattern = 4});
+    refuseExperts(config);
+    refuseLogitScale(checkpoint, config);
+    config.placement = NormPlacement::After;
+    config.queryKeyNorm = QueryKeyNorm::All;
+    const ConfigReader reader(checkpoint.metadata(), config.architecture);
+    if (config.windowed() && !config.hasLocalRope())
+        useLocalRope(config, reader, config.rope.base);
+    return config;
+}
+
+} // namespace
+
+ModelFamily olmo2Family()
+{
+    return {"olmo2", readOlmo2Config, decoderTensors, loadDecoder};
+}
+
+} // namespace engine

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/models/config_reader.h"
+#include "engine/models/decoder_model.h"
+#include "engine/models/decoder_tensors.h"
+#include "engine/models/model_registry.h"
+
+namespace engine {
+namespace {
+
+/// A llama with biases and the other pairing. Source: transformers, models/seed_oss.
+ModelConfig readSeedOssConfig(const Checkpoint &checkpoint)
+{
+    ModelConfig config = readCommonConfig(checkpoint);
+    refuseExperts(config);
+    refuseLogitScale(checkpoint, config);
+    config.feedForwardNormName = "post_attention_norm";
+    return config;
+}
+
+} // namespace
+
+ModelFamily seedOssFamily()
+{
+    return {"seed_oss", readSeedOssConfig, decoderTensors, loadDecoder};
+}
+
+} // namespace engine

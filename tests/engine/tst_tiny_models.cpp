@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/models/model_registry.h"
+#include "tests/support/shared_data.h"
+#include "tests/support/tiny_model.h"
+
+#include <QDir>
+#include <QJsonArray>
+#include <QJsonDocument>
+#include <QJsonObject>
+#include <QtTest>
+
+#include <cstring>
+
+using tiny_model::Difference;
+
+namespace {
+
+constexpr int blockTokens = 16;
+
+/// A model file with results by transformers in float32, without cache: the logits of prompts' last positions and
+/// greedy continuations.
+struct Golden {
+    std::vector<std::vector<int>> prompts;
+    std::vector<float> logits; ///< [prompts, vocab]
+    QJsonArray greedy;
+
+    [[nodiscard]] std::size_t vocab() const { return logits.size() / prompts.size(); }
+};
+
+std::vector<int> idsOf(const QJsonValue &value)
+{
+    std::vector<int> ids;
+    for (const QJsonValue &id : value.toArray())
+        ids.push_back(id.toInt());
+    return ids;
+}
+
+Golden readGolden(const QString &folder)
+{
+    Golden golden;
+    const QJsonObject json =
+        QJsonDocument::fromJson(shared_data::read(folder + QStringLiteral("/golden.json"))).object();
+    for (const QJsonValue &prompt : json[QStringLiteral("prompts")].toArray())
+        golden.prompts.push_back(idsOf(prompt));
+    golden.greedy = json[QStringLiteral("greedy")].toArray();
+    const QByteArray bytes = shared_data::read(folder + QStringLiteral("/logits.f32"));
+    golden.logits.resize(static_cast<std::size_t>(bytes.size()) / sizeof(float));
+    std::memcpy(golden.logits.data(), bytes.constData(), golden.logits.size() * sizeof(float));
+    return golden;
+}
+
+/// Folders of models with a GGUF file of a known architecture: those beside the tests, then all of the reference data.
+QStringList modelFolders()
+{
+    QStringList folders;
+    for (const QString &root :
+         {shared_data::data(QStringLiteral("tiny-models")), shared_data::path(QStringLiteral("tiny/models"))}) {
+        const QDir dir(root);
+        if (root.isEmpty())
+            continue;
+        for (const QString &name : dir.entryList(QDir::Dirs | QDir::NoDotAndDotDot, QDir::Name))
+            folders.push_back(dir.filePath(name));
+    }
+    return folders;
+}
+
+QString ggufOf(const QString &folder)
+{
+    const QStringList files = QDir(folder).entryList({QStringLiteral("*-f16.gguf")}, QDir::Files);
+    return files.isEmpty() ? QString() : folder + QLatin1Char('/') + files.front();
+}
+
+/// Mixtures have goldens of their routers and tests of their own.
+bool isMixture(const QString &folder)
+{
+    return shared_data::read(folder + QStringLiteral("/golden.json")).contains("\"router\"");
+}
+
+bool isKnown(const QString &file)
+{
+    const auto checkpoint = engine::openCheckpoint(file.toStdString());
+    const std::string &wanted = engine::architectureOf(*checkpoint);
+    return std::ranges::any_of(engine::modelFamilies(),
+                               [&](const engine::ModelFamily &family) { return family.architecture == wanted; });
+}
+
+void addModels()
+{
+    QTest::addColumn<QString>("folder");
+    for (const QString &folder : modelFolders()) {
+        if (!ggufOf(folder).isEmpty() && !isMixture(folder) && isKnown(ggufOf(folder)))
+            QTest::newRow(qPrintable(folder.section(QLatin1Char('/'), -2))) << folder;
+    }
+}
+
+} // namespace
+
+class TinyModelsTest : public QObject {
+    Q_OBJECT
+private slots:
+    void logits_data() { addModels(); }
+    void logits();
+    void greedyTokens_data() { addModels(); }
+    void greedyTokens();
+    void neighboursAndChunksChangeNothing_data() { addModels(); }
+    void neighboursAndChunksChangeNothing();
+
+private:
+    static void compareLogits(const QString &folder, bool reference);
+};
+
+void TinyModelsTest::compareLogits(const QString &folder, bool reference)
+{
+    const Golden golden = readGolden(folder);
+    QVERIFY(golden.prompts.size() == 3);
+    // Some backends read the file's pages as they go, so it stays open.
+    const auto checkpoint = engine::openCheckpoint(ggufOf(folder).toStdString());
+    auto runner = tiny_model::makeRunner(*checkpoint, {.reference = reference, .threads = 2},
+                                         reference ? kernels::DType::F32 : kernels::DType::F16);
+    runner->resizeKv(8, blockTokens);
+    std::vector<float> found;
+    for (const std::vector<int> &prompt : golden.prompts) {
+        const std::vector<float> logits = tiny_model::allLogits(*runner, prompt, 0, blockTokens);
+        found.insert(found.end(), logits.end() - static_cast<std::ptrdiff_t>(golden.vocab()), logits.end());
+    }
+    const Difference difference = tiny_model::compare(found, golden.logits);
+    const QString text =
+        QStringLiteral("max %1, mean %2, nmse %3").arg(difference.maxAbs).arg(difference.meanAbs).arg(difference.nmse);
+    qInfo("%s: %s", reference ? "reference" : "cpu", qPrintable(text));
+    QVERIFY2(reference ? difference.maxAbs <= 1e-3 : difference.nmse <= 5e-4, qPrintable(text));
+}
+
+void TinyModelsTest::logits()
+{
+    QFETCH(QString, folder);
+    compareLogits(folder, true);
+    if (!QTest::currentTestFailed())
+        compareLogits(folder, false);
+}
+
+/// Every token of the golden continuations, given the golden ones before it; as those were made by full
+/// recomputation, the sequence up to each token is of that token's own rope variant.
+void TinyModelsTest::greedyTokens()
+{
+    QFETCH(QString, folder);
+    const Golden golden = readGolden(folder);
+    const std::size_t vocab = golden.vocab();
+    const auto checkpoint = engine::openCheckpoint(ggufOf(folder).toStdString());
+    auto runner = tiny_model::makeRunner(*checkpoint, {.reference = true, .threads = 2});
+    const engine::RopeVariants variants = runner->ropeVariants();
+    runner->resizeKv(8, blockTokens);
+    int compared = 0;
+    for (std::size_t i = 0; i < golden.prompts.size(); ++i) {
+        const QJsonObject greedy = golden.greedy[static_cast<int>(i)].toObject();
+        const std::vector<int> tokens = idsOf(greedy[QStringLiteral("tokens")]);
+        std::vector<int> ids = golden.prompts[i];
+        std::vector<float> logits;
+        std::size_t known = 0; // tokens that `logits` hold for
+        for (std::size_t step = 0; step < tokens.size(); ++step) {
+            const int length = static_cast<int>(ids.size());
+            if (known < ids.size()) {
+                std::vector<int> more = ids; // all that has the same variant at once
+                for (std::size_t s = step;
+                     s + 1 < tokens.size() && variants.of(static_cast<int>(more.size()) + 1) == variants.of(length);
+                     ++s)
+                    more.push_back(tokens[s]);
+                logits = tiny_model::allLogits(*runner, more, 0, blockTokens);
+                known = more.size();
+            }
+            const auto begin = logits.begin() + static_cast<std::ptrdiff_t>((ids.size() - 1) * vocab);
+            if (greedy[QStringLiteral("margin")].toArray()[static_cast<int>(step)].toDouble() >= 0.005) {
+                QCOMPARE(static_cast<int>(std::max_element(begin, begin + static_cast<std::ptrdiff_t>(vocab)) - begin),
+                         tokens[step]);
+                ++compared;
+            }
+            ids.push_back(tokens[step]);
+        }
+    }
+    QVERIFY(compared >= 60);
+}
+
+/// The default backend: bit-equal logits however a prompt is cut and whoever stands beside it.
+void TinyModelsTest::neighboursAndChunksChangeNothing()
+{
+    QFETCH(QString, folder);
+    const Golden golden = readGolden(folder);
+    const auto checkpoint = engine::openCheckpoint(ggufOf(folder).toStdString());
+    auto runner = tiny_model::makeRunner(*checkpoint, {.threads = 2}, kernels::DType::F16);
+    runner->resizeKv(16, blockTokens);
+    const std::vector<int> &longest = golden.prompts[2];
+    const std::vector<float> alone = tiny_model::allLogits(*runner, longest, 0, blockTokens);
+    QCOMPARE(tiny_model::allLogits(*runner, longest, 7, blockTokens), alone);
+    engine::Batch batch =
+        tiny_model::makeBatch({{golden.prompts[1], 0, {9, 8}}, {longest, 0, {1, 3, 5, 7, 0}}}, blockTokens);
+    const engine::RopeVariants variants = runner->ropeVariants();
+    for (const std::size_t length : {golden.prompts[1].size(), longest.size()})
+        batch.forward.ropeVariants.push_back(variants.of(static_cast<int>(length)));
+    const kernels::TensorView together = runner->run(batch);
+    const float *second = together.as<float>() + golden.prompts[1].size() * golden.vocab();
+    QVERIFY(std::equal(alone.begin(), alone.end(), second));
+}
+
+QTEST_GUILESS_MAIN(TinyModelsTest)
+#include "tst_tiny_models.moc"
