@@ -19,6 +19,8 @@ DecoderModel::DecoderModel(ModelConfig config, WeightLoader &loader)
     , m_rope(m_config, loader)
     , m_embedding(loader.matrix({"token_embd.weight"}))
 {
+    if (m_config.positionTable)
+        m_positions = loader.matrix({"position_embd.weight"});
     m_layers.resize(static_cast<std::size_t>(m_config.layers));
     for (int i = 0; i < m_config.layers; ++i)
         loadLayer(i, loader);
@@ -91,7 +93,7 @@ void DecoderModel::reserve(int maxTokens, int maxLogitRows)
 std::size_t DecoderModel::weightBytes() const
 {
     std::size_t total = m_embedding->residentBytes() + m_outputNorm.bytes() + (m_head ? m_head->residentBytes() : 0)
-        + m_headBias.bytes();
+        + m_headBias.bytes() + (m_positions ? m_positions->residentBytes() : 0);
     for (const Layer &layer : m_layers)
         total += layer.attention.weightBytes() + layer.feedForward.weightBytes();
     return total;
@@ -128,6 +130,8 @@ void DecoderModel::runBranch(const Branch &branch, DecoderStep &step)
     branch.block->run(input, output, false, step);
     if (!branch.postNorm.empty())
         branch.postNorm.apply(output, output, step.stream);
+    if (m_config.residualScale != 1.0F)
+        m_ops.scale(output, m_config.residualScale, step.stream);
     m_ops.add(output, residual, step.stream);
 }
 
@@ -144,7 +148,22 @@ void DecoderModel::runParallel(const Layer &layer, DecoderStep &step)
         layer.feedForward.norm.apply(residual, normed, step.stream);
     step.scratch.reset();
     layer.feedForward.block->run(normed, output, true, step);
+    if (m_config.residualScale != 1.0F)
+        m_ops.scale(output, m_config.residualScale, step.stream);
     m_ops.add(output, residual, step.stream);
+}
+
+void DecoderModel::embed(const DecoderStep &step)
+{
+    const TensorView residual = m_work.residual.rows(step.tokens);
+    m_ops.embed(*m_embedding, step.batch.tokenIds, residual, step.stream);
+    if (m_config.embeddingScale != 1.0F)
+        m_ops.scale(residual, m_config.embeddingScale, step.stream);
+    if (m_positions) {
+        const TensorView positions = m_work.normed.rows(step.tokens);
+        m_ops.embed(*m_positions, step.batch.positions, positions, step.stream);
+        m_ops.add(positions, residual, step.stream);
+    }
 }
 
 void DecoderModel::project(DecoderStep &step, TensorView logits)
@@ -158,6 +177,10 @@ void DecoderModel::project(DecoderStep &step, TensorView logits)
     m_ops.gatherRows(m_work.residual.rows(step.tokens), step.batch.logitRows, last, step.stream);
     m_outputNorm.apply(last, normed, step.stream);
     m_ops.linear(head(), normed, logits, floats(m_headBias), step.stream);
+    if (m_config.logitScale != 1.0F)
+        m_ops.scale(logits, m_config.logitScale, step.stream);
+    if (m_config.logitSoftCap > 0.0F)
+        m_ops.softCap(logits, m_config.logitSoftCap, step.stream);
 }
 
 void DecoderModel::forward(const ForwardBatch &batch, KvCache &kv, TensorView logits, kernels::Stream &stream)
@@ -169,7 +192,7 @@ void DecoderModel::forward(const ForwardBatch &batch, KvCache &kv, TensorView lo
     const kernels::PagedBatch paged = pagedBatch(batch, kv);
     Scratch scratch(m_work.memory.view());
     DecoderStep step{batch, paged, {}, scratch, stream, tokens};
-    m_ops.embed(*m_embedding, batch.tokenIds, m_work.residual.rows(tokens), stream);
+    embed(step);
     for (int i = 0; i < m_config.layers; ++i) {
         const Layer &layer = m_layers[static_cast<std::size_t>(i)];
         step.kvLayer = kv.layer(i);

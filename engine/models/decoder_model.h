@@ -57,12 +57,14 @@ private:
     void enter(int layer) const;
     void runBranch(const Branch &branch, DecoderStep &step);
     void runParallel(const Layer &layer, DecoderStep &step);
+    void embed(const DecoderStep &step);
     void project(DecoderStep &step, kernels::TensorView logits);
 
     ModelConfig m_config;
     kernels::Ops &m_ops;
     DecoderRope m_rope;
     std::unique_ptr<kernels::PackedWeight> m_embedding; ///< [vocab, hidden]
+    std::unique_ptr<kernels::PackedWeight> m_positions; ///< [context, hidden] or null
     std::vector<Layer> m_layers;
     DecoderNorm m_outputNorm;
     std::unique_ptr<kernels::PackedWeight> m_head; ///< [vocab, hidden]; null when tied

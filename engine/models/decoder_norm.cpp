@@ -16,7 +16,10 @@ DecoderNorm::DecoderNorm(const ModelConfig &config, const std::string &name, Wei
 
 void DecoderNorm::applyWith(const float *weight, TensorView x, TensorView out, kernels::Stream &stream) const
 {
-    m_ops->rmsNorm(x, weight, m_epsilon, out, stream);
+    if (m_kind == NormKind::Rms)
+        m_ops->rmsNorm(x, weight, m_epsilon, out, stream);
+    else
+        m_ops->layerNorm(x, weight, floats(m_bias), m_epsilon, out, stream);
 }
 
 void DecoderNorm::apply(TensorView x, TensorView out, kernels::Stream &stream) const

@@ -61,6 +61,8 @@ void addOuterTensors(const ModelConfig &config, std::vector<ExpectedTensor> &all
     const std::int64_t hidden = config.hidden;
     const std::int64_t pairs = config.rope.dimensions / 2;
     all.push_back({"token_embd.weight", {config.vocab, hidden}});
+    if (config.positionTable)
+        all.push_back({"position_embd.weight", {config.contextLength, hidden}});
     all.push_back({"output_norm.weight", {hidden}, TensorUse::Vector});
     if (config.normBias)
         all.push_back({"output_norm.bias", {hidden}, TensorUse::Vector});

@@ -86,12 +86,13 @@ std::vector<bool> readWindowed(const ConfigReader &reader, int layers, int defau
     return windowed;
 }
 
-void readWindows(const ConfigReader &reader, ModelConfig &config, int defaultPattern)
+void readWindows(const ConfigReader &reader, ModelConfig &config, const FamilyDefaults &defaults)
 {
-    const auto window = static_cast<int>(reader.countOrZero("attention.sliding_window", longest));
+    constexpr const char *key = "attention.sliding_window";
+    const int window = reader.has(key) ? static_cast<int>(reader.countOrZero(key, longest)) : defaults.window;
     if (window == 0)
         return;
-    const std::vector<bool> windowed = readWindowed(reader, config.layers, defaultPattern);
+    const std::vector<bool> windowed = readWindowed(reader, config.layers, defaults.windowPattern);
     for (std::size_t i = 0; i < windowed.size(); ++i)
         config.layer[i].window = windowed[i] ? window : 0;
 }
@@ -298,7 +299,7 @@ ModelConfig readCommonConfig(const Checkpoint &checkpoint, const FamilyDefaults 
         checkpoint.find("rope_factors_short.weight") && checkpoint.find("rope_factors_long.weight");
     config.rope = readRope(reader, config.headDim, {"rope.scaling.", config.contextLength, factorTensors},
                            defaults.interleavedRope);
-    readWindows(reader, config, defaults.windowPattern);
+    readWindows(reader, config, defaults);
     readRopeOfLayers(reader, config);
     config.moe = readExperts(reader);
     config.vocab = readVocab(checkpoint);

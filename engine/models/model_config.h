@@ -77,6 +77,7 @@ struct ModelConfig {
     float logitSoftCap = 0.0F;     ///< 0 = none
 
     bool tiedHead = false;                        ///< the output matrix is the embedding
+    bool positionTable = false;                   ///< embeddings of positions are added to those of tokens
     bool headBias = false;                        ///< the output matrix has a bias
     bool fusedQkv = false;                        ///< the file holds q, k and v as one matrix attn_qkv
     bool fusedGateUp = false;                     ///< the file's ffn_up holds gate, then up
@@ -105,6 +106,7 @@ struct FamilyDefaults {
     bool interleavedRope = false;
     NormKind norm = NormKind::Rms;
     int windowPattern = 0; ///< every n-th layer sees all keys; 0: all layers have the window
+    int window = 0;        ///< 0 = none
 };
 
 /// Reads and checks the keys that all families share: `<architecture>.block_count` and so on, the vocabulary's size

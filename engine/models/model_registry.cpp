@@ -9,10 +9,12 @@ namespace engine {
 
 std::span<const ModelFamily> modelFamilies()
 {
-    static const std::array families{chatglmFamily(), ernie45Family(),   exaoneFamily(), exaone4Family(),
-                                     glm4Family(),    internlm2Family(), llamaFamily(),  olmo2Family(),
-                                     phi3Family(),    qwen2Family(),     qwen3Family(),  seedOssFamily(),
-                                     smollm3Family(), xverseFamily()};
+    static const std::array families{
+        chatglmFamily(),  cohere2Family(),    commandRFamily(), ernie45Family(), exaoneFamily(),  exaone4Family(),
+        gemmaFamily(),    gemma2Family(),     gemma3Family(),   glm4Family(),    gpt2Family(),    gptNeoxFamily(),
+        graniteFamily(),  internlm2Family(),  llamaFamily(),    minicpmFamily(), olmo2Family(),   orionFamily(),
+        phi2Family(),     phi3Family(),       qwen2Family(),    qwen3Family(),   seedOssFamily(), smollm3Family(),
+        stablelmFamily(), starcoder2Family(), xverseFamily()};
     return families;
 }
 

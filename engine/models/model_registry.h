@@ -31,18 +31,31 @@ struct ModelFamily {
 
 // One per family file.
 [[nodiscard]] ModelFamily chatglmFamily();
+[[nodiscard]] ModelFamily cohere2Family();
+[[nodiscard]] ModelFamily commandRFamily();
 [[nodiscard]] ModelFamily ernie45Family();
 [[nodiscard]] ModelFamily exaoneFamily();
 [[nodiscard]] ModelFamily exaone4Family();
+[[nodiscard]] ModelFamily gemmaFamily();
+[[nodiscard]] ModelFamily gemma2Family();
+[[nodiscard]] ModelFamily gemma3Family();
 [[nodiscard]] ModelFamily glm4Family();
+[[nodiscard]] ModelFamily gpt2Family();
+[[nodiscard]] ModelFamily gptNeoxFamily();
+[[nodiscard]] ModelFamily graniteFamily();
 [[nodiscard]] ModelFamily internlm2Family();
 [[nodiscard]] ModelFamily llamaFamily();
+[[nodiscard]] ModelFamily minicpmFamily();
 [[nodiscard]] ModelFamily olmo2Family();
+[[nodiscard]] ModelFamily orionFamily();
+[[nodiscard]] ModelFamily phi2Family();
 [[nodiscard]] ModelFamily phi3Family();
 [[nodiscard]] ModelFamily qwen2Family();
 [[nodiscard]] ModelFamily qwen3Family();
 [[nodiscard]] ModelFamily seedOssFamily();
 [[nodiscard]] ModelFamily smollm3Family();
+[[nodiscard]] ModelFamily stablelmFamily();
+[[nodiscard]] ModelFamily starcoder2Family();
 [[nodiscard]] ModelFamily xverseFamily();
 
 } // namespace engine

@@ -6,40 +6,50 @@
 
 namespace kernels {
 
-bool RopeCache::holds(std::span<const int> positions, const RopeTable &table) const
+bool RopeCache::Entry::holds(std::span<const int> wanted, const RopeTable &other) const
 {
-    return std::equal(positions.begin(), positions.end(), m_positions.begin(), m_positions.end())
-        && table.attentionFactor == m_table.attentionFactor && table.inverseFrequencies == m_table.inverseFrequencies;
+    return std::equal(wanted.begin(), wanted.end(), positions.begin(), positions.end())
+        && other.attentionFactor == table.attentionFactor && other.inverseFrequencies == table.inverseFrequencies;
 }
 
-void RopeCache::prepare(std::span<const int> positions, const RopeTable &table)
+void RopeCache::Entry::fill(std::span<const int> wanted, const RopeTable &other)
 {
-    const bool same = holds(positions, table);
-    m_table.rotaryDim = table.rotaryDim;
-    m_table.interleaved = table.interleaved;
-    if (same)
-        return;
-    m_table = table;
-    m_positions.assign(positions.begin(), positions.end());
-    m_cosines.clear();
-    m_sines.clear();
+    table = other;
+    positions.assign(wanted.begin(), wanted.end());
+    cosines.clear();
+    sines.clear();
     for (const int position : positions) {
         for (const double frequency : table.inverseFrequencies) {
-            m_cosines.push_back(
+            cosines.push_back(
                 static_cast<float>(std::cos(position * frequency) * static_cast<double>(table.attentionFactor)));
-            m_sines.push_back(
+            sines.push_back(
                 static_cast<float>(std::sin(position * frequency) * static_cast<double>(table.attentionFactor)));
         }
     }
 }
 
+void RopeCache::prepare(std::span<const int> positions, const RopeTable &table)
+{
+    for (std::size_t i = 0; i < m_entries.size(); ++i) {
+        if (!m_entries[i].holds(positions, table))
+            continue;
+        m_current = i;
+        m_entries[i].table.rotaryDim = table.rotaryDim;
+        m_entries[i].table.interleaved = table.interleaved;
+        return;
+    }
+    m_current = (m_current + 1) % m_entries.size(); // the older of the two
+    m_entries[m_current].fill(positions, table);
+}
+
 void RopeCache::rotate(std::int64_t token, float *head) const
 {
-    const int half = m_table.rotaryDim / 2;
-    const float *cosines = m_cosines.data() + token * half;
-    const float *sines = m_sines.data() + token * half;
-    const int step = m_table.interleaved ? 2 : 1;
-    float *second = head + (m_table.interleaved ? 1 : half);
+    const Entry &entry = m_entries[m_current];
+    const int half = entry.table.rotaryDim / 2;
+    const float *cosines = entry.cosines.data() + token * half;
+    const float *sines = entry.sines.data() + token * half;
+    const int step = entry.table.interleaved ? 2 : 1;
+    float *second = head + (entry.table.interleaved ? 1 : half);
     for (int i = 0; i < half; ++i) {
         const float a = head[i * step];
         const float b = second[i * step];

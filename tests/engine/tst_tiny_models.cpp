@@ -17,12 +17,14 @@ namespace {
 
 constexpr int blockTokens = 16;
 
-/// A model file with results by transformers in float32, without cache: the logits of prompts' last positions and
-/// greedy continuations.
+/// A model file with results by transformers, or those beside the tests by llama.cpp, in float32: the logits of
+/// prompts' last positions and greedy continuations.
 struct Golden {
     std::vector<std::vector<int>> prompts;
     std::vector<float> logits; ///< [prompts, vocab]
     QJsonArray greedy;
+    double limit =
+        1e-3; ///< of the reference backend; larger where the goldens' own GELU goes through a table of halves
 
     [[nodiscard]] std::size_t vocab() const { return logits.size() / prompts.size(); }
 };
@@ -43,6 +45,7 @@ Golden readGolden(const QString &folder)
     for (const QJsonValue &prompt : json[QStringLiteral("prompts")].toArray())
         golden.prompts.push_back(idsOf(prompt));
     golden.greedy = json[QStringLiteral("greedy")].toArray();
+    golden.limit = json[QStringLiteral("limit")].toDouble(golden.limit);
     const QByteArray bytes = shared_data::read(folder + QStringLiteral("/logits.f32"));
     golden.logits.resize(static_cast<std::size_t>(bytes.size()) / sizeof(float));
     std::memcpy(golden.logits.data(), bytes.constData(), golden.logits.size() * sizeof(float));
@@ -76,19 +79,11 @@ bool isMixture(const QString &folder)
     return shared_data::read(folder + QStringLiteral("/golden.json")).contains("\"router\"");
 }
 
-bool isKnown(const QString &file)
-{
-    const auto checkpoint = engine::openCheckpoint(file.toStdString());
-    const std::string &wanted = engine::architectureOf(*checkpoint);
-    return std::ranges::any_of(engine::modelFamilies(),
-                               [&](const engine::ModelFamily &family) { return family.architecture == wanted; });
-}
-
 void addModels()
 {
     QTest::addColumn<QString>("folder");
     for (const QString &folder : modelFolders()) {
-        if (!ggufOf(folder).isEmpty() && !isMixture(folder) && isKnown(ggufOf(folder)))
+        if (!ggufOf(folder).isEmpty() && !isMixture(folder))
             QTest::newRow(qPrintable(folder.section(QLatin1Char('/'), -2))) << folder;
     }
 }
@@ -127,7 +122,7 @@ void TinyModelsTest::compareLogits(const QString &folder, bool reference)
     const QString text =
         QStringLiteral("max %1, mean %2, nmse %3").arg(difference.maxAbs).arg(difference.meanAbs).arg(difference.nmse);
     qInfo("%s: %s", reference ? "reference" : "cpu", qPrintable(text));
-    QVERIFY2(reference ? difference.maxAbs <= 1e-3 : difference.nmse <= 5e-4, qPrintable(text));
+    QVERIFY2(reference ? difference.maxAbs <= golden.limit : difference.nmse <= 5e-4, qPrintable(text));
 }
 
 void TinyModelsTest::logits()

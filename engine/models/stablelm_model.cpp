@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/models/config_reader.h"
+#include "engine/models/decoder_model.h"
+#include "engine/models/decoder_tensors.h"
+#include "engine/models/model_registry.h"
+
+namespace engine {
+namespace {
+
+/// LayerNorm and rotation of a part of each head; the largest one has both branches side by side behind one norm, and
+/// norms of each head. Source: Bellagente et al. 2024, arXiv:2402.17834; transformers, models/stablelm.
+ModelConfig readStablelmConfig(const Checkpoint &checkpoint)
+{
+    ModelConfig config = readCommonConfig(checkpoint, {.norm = NormKind::Layer});
+    refuseExperts(config);
+    refuseLogitScale(checkpoint, config);
+    config.feedForwardNorm = checkpoint.find(layerTensor(0, "ffn_norm")) != nullptr;
+    config.parallel = !config.feedForwardNorm;
+    if (checkpoint.find(layerTensor(0, "attn_q_norm")))
+        config.queryKeyNorm = QueryKeyNorm::OwnHead;
+    return config;
+}
+
+/// A llama with LayerNorm. Source: Chen et al. 2024, arXiv:2401.12246.
+ModelConfig readOrionConfig(const Checkpoint &checkpoint)
+{
+    ModelConfig config = readCommonConfig(checkpoint, {.norm = NormKind::Layer});
+    refuseExperts(config);
+    refuseLogitScale(checkpoint, config);
+    return config;
+}
+
+} // namespace
+
+ModelFamily stablelmFamily()
+{
+    return {"stablelm", readStablelmConfig, decoderTensors, loadDecoder};
+}
+
+ModelFamily orionFamily()
+{
+    return {"orion", readOrionConfig, decoderTensors, loadDecoder};
+}
+
+} // namespace engine

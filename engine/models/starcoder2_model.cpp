@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/models/config_reader.h"
+#include "engine/models/decoder_model.h"
+#include "engine/models/decoder_tensors.h"
+#include "engine/models/model_registry.h"
+
+namespace engine {
+namespace {
+
+/// LayerNorm and a plain feed-forward part. Source: Lozhkov et al. 2024, arXiv:2402.19173.
+ModelConfig readStarcoder2Config(const Checkpoint &checkpoint)
+{
+    ModelConfig config = readCommonConfig(checkpoint, {.norm = NormKind::Layer});
+    refuseExperts(config);
+    refuseLogitScale(checkpoint, config);
+    config.gated = false;
+    config.activation = kernels::Activation::GeluTanh;
+    return config;
+}
+
+} // namespace
+
+ModelFamily starcoder2Family()
+{
+    return {"starcoder2", readStarcoder2Config, decoderTensors, loadDecoder};
+}
+
+} // namespace engine
