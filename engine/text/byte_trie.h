@@ -36,8 +36,8 @@ private:
 
     [[nodiscard]] std::uint32_t childOf(const Node &node, std::uint8_t byte) const;
 
-    std::vector<Node> m_nodes{Node{}};       ///< the first is the root
-    std::vector<std::uint8_t> m_labels{{0}}; ///< by node, the byte that leads to it
+    std::vector<Node> m_nodes{Node{}};     ///< the first is the root
+    std::vector<std::uint8_t> m_labels{0}; ///< by node, the byte that leads to it
     std::array<std::uint32_t, 256> m_roots{};
 };
 
