@@ -14,6 +14,37 @@
 namespace engine {
 namespace {
 
+struct Range {
+    char32_t first;
+    char32_t last;
+};
+
+// Unicode Character Database, what versions 10 to 16 have with a combining class, a decomposition or a part in a
+// composition, in order. The tables of the `tokenizers` package are those of version 9: these normalize to themselves
+// there, and marks neither pass them nor combine across them.
+constexpr std::array<Range, 69> newer{
+    {{0x7FD, 0x7FD},     {0x897, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},     {0xC3C, 0xC3C},
+     {0xD3B, 0xD3C},     {0xEBA, 0xEBA},     {0x1715, 0x1715},   {0x1ABF, 0x1ACE},   {0x1DF6, 0x1DFA},
+     {0x32FF, 0x32FF},   {0xA7F2, 0xA7F4},   {0xA82C, 0xA82C},   {0xAB69, 0xAB69},   {0x105C9, 0x105C9},
+     {0x105D2, 0x105D2}, {0x105DA, 0x105DA}, {0x105E4, 0x105E4}, {0x10781, 0x10785}, {0x10787, 0x107B0},
+     {0x107B2, 0x107BA}, {0x10D24, 0x10D27}, {0x10D69, 0x10D6D}, {0x10EAB, 0x10EAC}, {0x10EFD, 0x10EFF},
+     {0x10F46, 0x10F50}, {0x10F82, 0x10F85}, {0x11070, 0x11070}, {0x1133B, 0x1133B}, {0x11382, 0x11385},
+     {0x1138B, 0x1138B}, {0x1138E, 0x1138E}, {0x11390, 0x11391}, {0x113B8, 0x113B8}, {0x113BB, 0x113BB},
+     {0x113C2, 0x113C2}, {0x113C5, 0x113C5}, {0x113C7, 0x113C9}, {0x113CE, 0x113D0}, {0x1145E, 0x1145E},
+     {0x11839, 0x1183A}, {0x11930, 0x11930}, {0x11935, 0x11935}, {0x11938, 0x11938}, {0x1193D, 0x1193E},
+     {0x11943, 0x11943}, {0x119E0, 0x119E0}, {0x11A34, 0x11A34}, {0x11A47, 0x11A47}, {0x11A99, 0x11A99},
+     {0x11D42, 0x11D42}, {0x11D44, 0x11D45}, {0x11D97, 0x11D97}, {0x11F41, 0x11F42}, {0x1611E, 0x16129},
+     {0x1612F, 0x1612F}, {0x16D63, 0x16D63}, {0x16D67, 0x16D6A}, {0x16FF0, 0x16FF1}, {0x1CCD6, 0x1CCF9},
+     {0x1E030, 0x1E06D}, {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF},
+     {0x1E4EC, 0x1E4EF}, {0x1E5EE, 0x1E5EF}, {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9}}};
+
+bool isNewer(char32_t code)
+{
+    const auto found = std::lower_bound(newer.begin(), newer.end(), code,
+                                        [](const Range &range, char32_t wanted) { return range.last < wanted; });
+    return found != newer.end() && found->first <= code;
+}
+
 bool isAscii(char c)
 {
     return static_cast<std::uint8_t>(c) < 0x80;
@@ -61,7 +92,7 @@ void orderMarks(std::vector<utf8proc_int32_t> &codes)
     }
 }
 
-void appendRun(std::string_view run, NormalForm form, std::string &out)
+void appendPart(std::string_view run, NormalForm form, std::string &out)
 {
     std::vector<utf8proc_int32_t> codes = decomposed(run, decomposition(form));
     orderMarks(codes);
@@ -75,6 +106,23 @@ void appendRun(std::string_view run, NormalForm form, std::string &out)
     }
     for (const utf8proc_int32_t code : codes)
         utf8::append(out, static_cast<char32_t>(code));
+}
+
+/// Newer characters are copied and part the run.
+void appendRun(std::string_view run, NormalForm form, std::string &out)
+{
+    std::size_t begin = 0;
+    for (std::size_t position = 0; position < run.size();) {
+        const utf8::Character character = utf8::decode(run, position);
+        const std::size_t next = position + static_cast<std::size_t>(character.bytes);
+        if (isNewer(character.code)) {
+            appendPart(run.substr(begin, position - begin), form, out);
+            out.append(run.substr(position, next - position));
+            begin = next;
+        }
+        position = next;
+    }
+    appendPart(run.substr(begin), form, out);
 }
 
 } // namespace

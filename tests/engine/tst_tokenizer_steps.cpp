@@ -64,6 +64,12 @@ private slots:
             QTest::newRow(name) << stepJson(step) << QString::fromUtf16(text) << QString::fromUtf16(result);
         };
         row("NFC", R"({"type": "NFC"})", u"e\u0301 \ufb01 \u1112\u1161\u11ab", u"\u00e9 \ufb01 \ud55c");
+        // Marks that came after Unicode 9 move past no other, and nothing combines across them.
+        row("NFC newer marks", R"({"type": "NFC"})", u"e\u1abf\u0301 \u0ccd\u0c3c \U00010f4c\U00010f4d e\u0316\u0301",
+            u"e\u1abf\u0301 \u0ccd\u0c3c \U00010f4c\U00010f4d \u00e9\u0316");
+        row("NFC newer letters", R"({"type": "NFC"})", u"\U00011935\U00011930 \U00011938",
+            u"\U00011935\U00011930 \U00011938");
+        row("NFKC newer letters", R"({"type": "NFKC"})", u"\u32ff\ua7f2", u"\u32ff\ua7f2");
         row("NFD", R"({"type": "NFD"})", u"\u00e9\ud55c", u"e\u0301\u1112\u1161\u11ab");
         row("NFD orders marks", R"({"type": "NFD"})", u"a\u0301\u0323\u0316", u"a\u0323\u0316\u0301");
         row("NFKC", R"({"type": "NFKC"})", u"\ufb01\u2460\uff76\uff9e", u"fi1\u30ac");
