@@ -81,6 +81,12 @@ std::optional<std::string> readLine()
 
 void forEachLine(const std::function<bool()> &stopped, const std::function<Json(const Json &)> &work)
 {
+    forEachLine(stopped, [&work](const Json &request, const std::string &) { return work(request); });
+}
+
+void forEachLine(const std::function<bool()> &stopped,
+                 const std::function<Json(const Json &, const std::string &)> &work)
+{
     for (int number = 1; !stopped(); ++number) {
         const std::optional<std::string> line = readLine();
         if (!line)
@@ -91,7 +97,7 @@ void forEachLine(const std::function<bool()> &stopped, const std::function<Json(
             const Json request = parseJson(*line, what);
             if (!request.is_object())
                 throw Error(ErrorCode::Refused, what + ": found " + request.type_name() + ", wanted an object");
-            result = work(request);
+            result = work(request, *line);
         } catch (const Error &error) {
             if (error.code() == ErrorCode::IoError || error.code() == ErrorCode::Cancelled)
                 throw;

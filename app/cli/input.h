@@ -20,6 +20,9 @@ namespace cli {
 /// `work` may throw engine::Error. An empty line is a bad one, so that results keep their places. Ends early on a stop
 /// request.
 void forEachLine(const std::function<bool()> &stopped, const std::function<Json(const Json &)> &work);
+/// The same; `work` is given the line's text too.
+void forEachLine(const std::function<bool()> &stopped,
+                 const std::function<Json(const Json &, const std::string &)> &work);
 
 /// The next line of standard input, or nothing at its end.
 [[nodiscard]] std::optional<std::string> readLine();

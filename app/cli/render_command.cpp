@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/command.h"
 #include "app/cli/input.h"
+#include "app/cli/member_text.h"
 #include "app/cli/options.h"
 #include "app/cli/output.h"
 #include "engine/api/text.h"
@@ -27,14 +28,6 @@ struct RenderOptions {
     bool jsonl = false;
 };
 
-std::optional<std::string> jsonMember(const Json &object, const char *key)
-{
-    const auto it = object.find(key);
-    if (it == object.end() || it->is_null())
-        return std::nullopt;
-    return it->dump();
-}
-
 engine::RenderRequest defaults(const RenderOptions &o)
 {
     engine::RenderRequest request;
@@ -50,17 +43,17 @@ engine::RenderRequest defaults(const RenderOptions &o)
 }
 
 /// Members of a request line replace what the command line said.
-engine::RenderRequest requestFrom(const Json &line, engine::RenderRequest request)
+engine::RenderRequest requestFrom(const Json &line, const std::string &text, engine::RenderRequest request)
 {
-    const std::optional<std::string> messages = jsonMember(line, "messages");
+    const std::optional<std::string> messages = memberText(text, "messages");
     if (!messages)
         throw Error(ErrorCode::Refused, "messages: not in the request, wanted a list of messages");
     request.messagesJson = *messages;
-    if (auto tools = jsonMember(line, "tools"))
+    if (auto tools = memberText(text, "tools"))
         request.toolsJson = std::move(tools);
-    if (auto documents = jsonMember(line, "documents"))
+    if (auto documents = memberText(text, "documents"))
         request.documentsJson = std::move(documents);
-    if (auto kwargs = jsonMember(line, "kwargs"))
+    if (auto kwargs = memberText(text, "kwargs"))
         request.kwargsJson = std::move(kwargs);
     request.addGenerationPrompt = boolMember(line, "add_generation_prompt", request.addGenerationPrompt);
     if (line.contains("date") && !line["date"].is_null())
@@ -68,9 +61,9 @@ engine::RenderRequest requestFrom(const Json &line, engine::RenderRequest reques
     return request;
 }
 
-std::string renderBare(const Json &line, const std::string &date)
+std::string renderBare(const Json &line, const std::string &text, const std::string &date)
 {
-    const std::optional<std::string> context = jsonMember(line, "context");
+    const std::optional<std::string> context = memberText(text, "context");
     const bool ownDate = line.contains("date") && !line["date"].is_null();
     return engine::renderTemplate(textMember(line, "template"), context.value_or("{}"),
                                   ownDate ? textMember(line, "date") : date);
@@ -87,10 +80,11 @@ void renderLines(const RenderOptions &o, Context &context)
     const auto model = o.model.empty() ? nullptr : openModel(o.model, engine::openTemplates);
     const engine::RenderRequest base = defaults(o);
     forEachLine([&context] { return context.stop.stop_requested(); },
-                [&](const Json &line) {
+                [&](const Json &line, const std::string &text) {
                     if (!model || line.contains("template"))
-                        return Json{{"prompt", renderBare(line, o.date)}};
-                    return Json{{"prompt", model->render(requestFrom(line, base), templateOf(line, o.templateName))}};
+                        return Json{{"prompt", renderBare(line, text, o.date)}};
+                    return Json{
+                        {"prompt", model->render(requestFrom(line, text, base), templateOf(line, o.templateName))}};
                 });
 }
 
@@ -108,7 +102,7 @@ void render(const RenderOptions &o, Context &context)
     const Json parsed = parseJson(text, o.messages);
     engine::RenderRequest request = defaults(o);
     if (parsed.is_object())
-        request = requestFrom(parsed, request);
+        request = requestFrom(parsed, text, request);
     else
         request.messagesJson = text;
     const std::string prompt = model->render(request, o.templateName);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/core/json.h"
 
+#include "engine/core/json_exact.h"
+
 #include <string>
 #include <vector>
 
@@ -10,9 +12,10 @@ namespace {
 /// Builds a Json from parser events; refuses deep nesting and duplicate keys at the place where they stand.
 class TreeBuilder : public nlohmann::json_sax<Json> {
 public:
-    TreeBuilder(Json &root, int maxDepth)
+    TreeBuilder(Json &root, int maxDepth, bool exact)
         : m_root(root)
         , m_maxDepth(maxDepth)
+        , m_exact(exact)
     {
     }
 
@@ -23,7 +26,12 @@ public:
     bool boolean(bool value) override { return put(value); }
     bool number_integer(number_integer_t value) override { return put(value); }
     bool number_unsigned(number_unsigned_t value) override { return put(value); }
-    bool number_float(number_float_t value, const string_t &) override { return put(value); }
+    bool number_float(number_float_t value, const string_t &text) override
+    {
+        if (m_exact && text.find_first_not_of("-0123456789") == string_t::npos)
+            return put(Json::binary(Json::binary_t::container_type(text.begin(), text.end())));
+        return put(value);
+    }
     bool string(string_t &value) override { return put(std::move(value)); }
     bool binary(binary_t &) override { return false; }
     bool start_object(std::size_t) override { return open(Json::object()); }
@@ -82,24 +90,35 @@ private:
 
     Json &m_root;
     int m_maxDepth;
+    bool m_exact;                ///< integers beyond 64 bits keep their digits, as binary values
     std::vector<Json *> m_stack; ///< open containers; a container never moves while it is open
     std::vector<std::string> m_keys;
     std::string m_fault;
     std::size_t m_position = 0;
 };
 
-} // namespace
-
-Json parseJson(std::string_view text, std::string_view what, int maxDepth)
+Json parsed(std::string_view text, std::string_view what, int maxDepth, bool exact)
 {
     Json root;
-    TreeBuilder builder(root, maxDepth);
+    TreeBuilder builder(root, maxDepth, exact);
     if (Json::sax_parse(text.begin(), text.end(), &builder))
         return root;
     std::string message = std::string(what) + ": JSON refused";
     if (builder.position() > 0)
         message += " at byte " + std::to_string(builder.position());
     throw Error(ErrorCode::Refused, message + ": " + builder.fault());
+}
+
+} // namespace
+
+Json parseJson(std::string_view text, std::string_view what, int maxDepth)
+{
+    return parsed(text, what, maxDepth, false);
+}
+
+Json parseJsonExact(std::string_view text, std::string_view what, int maxDepth)
+{
+    return parsed(text, what, maxDepth, true);
 }
 
 } // namespace engine

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/api/text.h"
 #include "engine/core/file_bytes.h"
+#include "engine/core/json_exact.h"
 #include "engine/io/checkpoint.h"
 #include "engine/text/chat_template.h"
 
@@ -76,7 +77,7 @@ public:
         if (!entry.parsed)
             throw Error(ErrorCode::Refused, m_origin + ": " + entry.fault);
         TemplateInput input;
-        input.messages = parseJson(request.messagesJson, "messages", kMaxJsonDepth);
+        input.messages = parseJsonExact(request.messagesJson, "messages", kMaxJsonDepth);
         input.tools = parseOptional(request.toolsJson, "tools");
         input.documents = parseOptional(request.documentsJson, "documents");
         input.kwargs = parseOptional(request.kwargsJson, "kwargs");
@@ -89,7 +90,7 @@ public:
 private:
     static Json parseOptional(const std::optional<std::string> &text, const char *what)
     {
-        return text ? parseJson(*text, what, kMaxJsonDepth) : Json();
+        return text ? parseJsonExact(*text, what, kMaxJsonDepth) : Json();
     }
 
     [[nodiscard]] const Entry &find(const std::string &name) const
@@ -252,7 +253,7 @@ std::unique_ptr<TemplateModel> openTemplates(const std::string &path)
 
 std::string renderTemplate(const std::string &source, const std::string &contextJson, const std::string &date)
 {
-    return ChatTemplate(source).render(parseJson(contextJson, "context", kMaxJsonDepth), date);
+    return ChatTemplate(source).render(parseJsonExact(contextJson, "context", kMaxJsonDepth), date);
 }
 
 } // namespace engine

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/text/jinja_from_json.h"
 
+#include "engine/core/json_exact.h"
 #include "engine/text/jinja_arithmetic.h"
-
-#include <cmath>
 
 namespace engine::jinja {
 namespace {
-
-// 2^63: smaller whole floats were written as floats, since the reader keeps such integers exactly.
-constexpr double kIntegerFrom = 9223372036854775808.0;
 
 Value number(Heap &heap, const Json &json)
 {
@@ -21,11 +17,15 @@ Value number(Heap &heap, const Json &json)
     }
     if (json.is_number_integer())
         return Value::integer(json.get<std::int64_t>());
-    const auto value = json.get<double>();
-    // 1e300 was hardly written as an integer; 20 to 25 digits were.
-    if (std::fabs(value) >= kIntegerFrom && std::fabs(value) < 1e25)
-        return truncate(heap, value);
-    return Value::real(value);
+    return Value::real(json.get<double>());
+}
+
+Value largeInteger(Heap &heap, const std::string &text)
+{
+    const bool negative = text.front() == '-';
+    heap.budget().steps(text.size() * text.size() / 16);
+    BigInt value = BigInt::fromDigits(text.substr(negative ? 1 : 0), 10);
+    return heap.integer(negative ? -value : value);
 }
 
 } // namespace
@@ -41,6 +41,8 @@ Value fromJson(Heap &heap, const Json &json)
     case Json::value_t::number_unsigned:
     case Json::value_t::number_float:
         return number(heap, json);
+    case Json::value_t::binary:
+        return largeInteger(heap, *bigInteger(json));
     case Json::value_t::string:
         return heap.string(json.get_ref<const std::string &>());
     case Json::value_t::array: {

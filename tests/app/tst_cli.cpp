@@ -230,6 +230,11 @@ void CliTest::renderBareTemplates()
     QCOMPARE(answers.size(), 2);
     QCOMPARE(answers[0]["prompt"].toString(), "1-X");
     QVERIFY(answers[1]["error"].toString().contains("line 1"));
+    // Numbers reach the template as they are written.
+    const Run numbers = run({"render", "--jsonl"},
+                            "{\"context\": {\"a\" : [\"]}\\\"\", 123456789012345678901234567890, 1e22 ] , "
+                            "\"b\":null},\"template\":\"{{ a }}{{ b }}\"}\n");
+    QCOMPARE(lines(numbers.out).at(0)["prompt"].toString(), "[']}\"', 123456789012345678901234567890, 1e+22]None");
 }
 
 void CliTest::generateIsRepeatable()

@@ -135,6 +135,12 @@ void TestTemplateApi::bareTemplate()
     QCOMPARE(
         engine::renderTemplate("{{ a }} {{ strftime_now('%Y') }}", R"({"a": 100000000000000000000})", "2020-01-02"),
         std::string("100000000000000000000 2020"));
+    // An integer keeps its digits, whatever their number, and a float stays one.
+    QCOMPARE(engine::renderTemplate("{{ a }} {{ a[0] + 1 }} {{ a | tojson }}",
+                                    R"({"a": [-123456789012345678901234567890, 1e22, 18446744073709551616, 1e20]})"),
+             std::string("[-123456789012345678901234567890, 1e+22, 18446744073709551616, 1e+20]"
+                         " -123456789012345678901234567889"
+                         " [-123456789012345678901234567890, 1e+22, 18446744073709551616, 1e+20]"));
     QVERIFY_EXCEPTION_THROWN(static_cast<void>(engine::renderTemplate("x", "[]")), Error);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/support/template_goldens.h"
 
+#include "engine/core/json_exact.h"
 #include "tests/support/shared_data.h"
 
 #include <QDir>
@@ -12,7 +13,7 @@ std::vector<Json> lines(const QString &path)
     std::vector<Json> out;
     for (const QByteArray &line : shared_data::read(path).split('\n')) {
         if (!line.trimmed().isEmpty())
-            out.push_back(engine::parseJson(line.toStdString(), path.toStdString()));
+            out.push_back(engine::parseJsonExact(line.toStdString(), path.toStdString()));
     }
     return out;
 }
