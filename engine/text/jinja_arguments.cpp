@@ -51,6 +51,14 @@ std::int64_t Bound::integer(std::size_t index, std::int64_t absent) const
     return clampToInt64(m_values[index]);
 }
 
+std::int64_t Bound::count(std::size_t index, std::int64_t absent) const
+{
+    const std::int64_t out = integer(index, absent);
+    if (m_given[index] && m_values[index].is(Kind::BigInt))
+        fail(std::string(m_function) + "(): the argument '" + m_names[index] + "' is too large");
+    return out;
+}
+
 bool Bound::boolean(Heap &heap, std::size_t index, bool absent) const
 {
     return m_given[index] ? truth(heap, m_values[index]) : absent;

@@ -25,6 +25,8 @@ public:
 
     /// \throws Fault when the argument has another type
     [[nodiscard]] std::int64_t integer(std::size_t index, std::int64_t absent) const;
+    /// An integer that Python wants to fit in 64 bits.
+    [[nodiscard]] std::int64_t count(std::size_t index, std::int64_t absent) const;
     [[nodiscard]] bool boolean(Heap &heap, std::size_t index, bool absent) const;
     [[nodiscard]] const std::string &text(std::size_t index) const;
 

@@ -92,7 +92,7 @@ enum class StatementKind : std::uint8_t {
 };
 
 struct MacroNode {
-    std::string name;
+    std::string name; ///< empty for the body of a call block
     int symbol = -1;
     std::vector<std::pair<int, std::string>> parameters; ///< symbol, name
     std::vector<ExprPtr> defaults;                       ///< of the last parameters
@@ -103,6 +103,7 @@ struct MacroNode {
     int kwargsSymbol = -1;
     int varargsSymbol = -1;
     Body body;
+    std::vector<int> unset; ///< as of Statement
 };
 
 struct Branch {
@@ -131,6 +132,8 @@ struct Statement {
     std::vector<Branch> branches;
     Body body;
     Body otherwise;
+    std::vector<int> unset;          ///< symbols that are undefined where the body begins, see jinja_unset_names.h
+    std::vector<int> unsetOtherwise; ///< the same of `otherwise`
     std::unique_ptr<MacroNode> macro;
 };
 
@@ -151,6 +154,7 @@ struct Template {
     std::vector<Constant> constants;
     std::vector<std::pair<std::string, const Statement *>> blocks; ///< by name, for self.name()
     Body body;
+    std::vector<int> unset; ///< as of Statement
 };
 
 } // namespace engine::jinja

@@ -62,7 +62,7 @@ Found macroAttribute(Interpreter &owner, const Value &value, std::string_view na
 {
     const MacroNode &node = *value.as<MacroObject>().node;
     if (name == "name")
-        return owner.heap().string(node.name);
+        return node.name.empty() ? Value::none() : owner.heap().string(node.name);
     if (name == "catch_kwargs")
         return Value::boolean(node.usesKwargs);
     if (name == "catch_varargs")
@@ -74,7 +74,7 @@ Found macroAttribute(Interpreter &owner, const Value &value, std::string_view na
     std::vector<Value> names;
     for (const auto &[symbol, parameter] : node.parameters)
         names.push_back(owner.heap().string(parameter));
-    return owner.heap().list(std::move(names));
+    return owner.heap().tuple(std::move(names));
 }
 
 Found numberAttribute(const Value &value, std::string_view name)

@@ -123,8 +123,7 @@ Value Interpreter::variable(const Expr &name)
     const Value &value = m_base[static_cast<std::size_t>(name.symbol)];
     if (!value.isUndefined())
         return value;
-    const std::string &text = m_program.symbols[static_cast<std::size_t>(name.symbol)];
-    return m_heap.undefined("'" + text + "' is undefined");
+    return undefinedName(name.symbol);
 }
 
 std::vector<Value> Interpreter::evaluate(const std::vector<ExprPtr> &items)
@@ -305,7 +304,7 @@ Value Interpreter::callLoop(const Ref<LoopObject> &loop, Arguments &arguments)
     const Enter enter(*this, loop->scope);
     if (!runLoop(*loop->node, loop->scope, arguments.positional[0], loop->depth + 1)
         && !loop->node->otherwise.empty()) {
-        const Enter inner(*this, newScope(loop->scope));
+        const Enter inner(*this, newScope(loop->scope, loop->node->unsetOtherwise));
         run(loop->node->otherwise);
     }
     return text.take();
@@ -317,7 +316,7 @@ Value Interpreter::callMacro(const MacroObject &macro, Arguments &arguments)
     const int line = m_line;
     // The node outlives the call; the object may not, when the call sets the variable that holds it.
     const MacroNode &node = *macro.node;
-    const Ref<ScopeObject> scope = newScope(macro.scope);
+    const Ref<ScopeObject> scope = newScope(macro.scope, node.unset);
     const Enter enter(*this, scope);
     bindParameters(node, *scope, arguments);
     Capture text(*this);
@@ -361,7 +360,7 @@ void Interpreter::bindParameters(const MacroNode &node, ScopeObject &scope, Argu
 
 void Interpreter::bindExtras(const MacroNode &node, ScopeObject &scope, Arguments &arguments, bool callerBound)
 {
-    const std::string name = reprText(node.name);
+    const std::string name = node.name.empty() ? "None" : reprText(node.name);
     if (node.usesCaller && !callerBound) {
         Value caller = m_heap.undefined("no caller defined");
         const auto given = std::find_if(arguments.named.begin(), arguments.named.end(),

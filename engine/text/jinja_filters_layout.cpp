@@ -62,7 +62,6 @@ Value truncate(Interpreter &owner, const Value &input, Arguments &arguments)
     const Bound bound("truncate", arguments, {"length", "killwords", "end", "leeway"});
     if (input.isUndefined())
         return owner.heap().string("");
-    const Value text = requireText(owner, input, "truncate");
     const std::int64_t length = bound.integer(0, 255);
     const std::string end = bound.has(2) ? bound.text(2) : "...";
     const std::int64_t leeway = bound.isSet(3) ? bound.integer(3, 0) : kTruncateLeeway;
@@ -71,9 +70,10 @@ Value truncate(Interpreter &owner, const Value &input, Arguments &arguments)
         fail("truncate: expected length >= " + std::to_string(endLength) + ", got " + std::to_string(length));
     if (leeway < 0)
         fail("truncate: expected leeway >= 0, got " + std::to_string(leeway));
-    const std::int64_t size = codePoints(owner.heap(), text);
-    if (size <= length || size - length <= leeway)
-        return text;
+    const std::optional<std::int64_t> size = lengthOf(owner.heap(), input);
+    if (size && (*size <= length || *size - length <= leeway))
+        return input; // whatever it is
+    const Value text = requireText(owner, input, "truncate");
     std::string_view kept = std::string_view(text.text()).substr(0, byteOffset(text.text(), length - endLength));
     if (!bound.boolean(owner.heap(), 1, false))
         kept = kept.substr(0, kept.rfind(' '));
@@ -121,32 +121,74 @@ private:
         std::vector<std::string_view> out;
         for (std::size_t at = 0; at < text.size();) {
             const std::size_t start = at;
-            const bool space = isSpace(nextChar(text, at));
-            for (std::size_t next = at; next < text.size(); at = next) {
-                if (isSpace(nextChar(text, next)) != space)
-                    break;
-            }
-            std::string_view word = text.substr(start, at - start);
-            for (std::size_t hyphen = 0; !space && m_breakHyphens && (hyphen = breakPlace(word)) != 0;) {
-                out.push_back(word.substr(0, hyphen));
-                word.remove_prefix(hyphen);
-            }
-            out.push_back(word);
+            const bool space = isBreak(text[at]);
+            while (at < text.size() && isBreak(text[at]) == space)
+                ++at;
+            const std::string_view word = text.substr(start, at - start);
+            if (space || !m_breakHyphens)
+                out.push_back(word);
+            else
+                splitWord(word, out);
         }
         return out;
     }
 
-    /// Behind a hyphen between letters, or 0.
-    static std::size_t breakPlace(std::string_view word)
+    /// Python's textwrap takes these alone for white space.
+    static bool isBreak(char c) { return std::string_view("\t\n\v\f\r ").find(c) != std::string_view::npos; }
+
+    /// Breaks a word behind hyphens between letters and around dashes ("--").
+    void splitWord(std::string_view word, std::vector<std::string_view> &out)
     {
-        for (std::size_t at = 2; at + 2 < word.size(); ++at) {
-            const auto isLetter = [&](std::size_t i) {
-                return isAlpha(static_cast<unsigned char>(word[i])) || static_cast<unsigned char>(word[i]) >= 0x80;
-            };
-            if (word[at] == '-' && isLetter(at - 1) && isLetter(at - 2) && isLetter(at + 1) && isLetter(at + 2))
-                return at + 1;
+        std::vector<char32_t> chars;
+        std::vector<std::size_t> places;
+        for (std::size_t at = 0; at < word.size();) {
+            places.push_back(at);
+            chars.push_back(nextChar(word, at));
         }
-        return 0;
+        places.push_back(word.size());
+        for (std::size_t begin = 0; begin < chars.size();) {
+            std::size_t end = dashesEnd(chars, begin);
+            for (std::size_t at = begin + 1; end == 0; ++at) {
+                m_budget.steps(1);
+                if (at == chars.size() || dashesEnd(chars, at) != 0)
+                    end = at;
+                else if (breaksBehind(chars, at))
+                    end = at + 1;
+            }
+            out.push_back(word.substr(places[begin], places[end] - places[begin]));
+            begin = end;
+        }
+    }
+
+    static bool isLetter(char32_t c) { return isWord(c) && !isDecimal(c); }
+    static bool joins(char32_t c)
+    {
+        return isWord(c)
+            || (c < 0x80 && std::string_view("!\"'&.,?").find(static_cast<char>(c)) != std::string_view::npos);
+    }
+
+    /// The end of two or more hyphens that begin at `at` between words, or 0.
+    static std::size_t dashesEnd(const std::vector<char32_t> &chars, std::size_t at)
+    {
+        if (at == 0 || chars[at] != '-' || !joins(chars[at - 1]))
+            return 0;
+        const auto from = chars.begin() + static_cast<std::ptrdiff_t>(at);
+        const auto end = std::find_if(from, chars.end(), [](char32_t c) { return c != '-'; });
+        return end - from >= 2 && end != chars.end() && isWord(*end) ? static_cast<std::size_t>(end - chars.begin())
+                                                                     : 0;
+    }
+
+    /// Whether the hyphen at `at` joins two parts of a word, each of at least two letters.
+    static bool breaksBehind(const std::vector<char32_t> &chars, std::size_t at)
+    {
+        if (chars[at] != '-')
+            return false;
+        const bool two = at >= 2 && isLetter(chars[at - 1]) && isLetter(chars[at - 2]);
+        const bool hyphened = at >= 3 && isLetter(chars[at - 3]) && chars[at - 2] == '-' && joins(chars[at - 1]);
+        if (!two && !hyphened)
+            return false;
+        const std::size_t next = at + 2 < chars.size() && chars[at + 2] == '-' ? at + 3 : at + 2;
+        return next < chars.size() && isLetter(chars[at + 1]) && isLetter(chars[next]);
     }
 
     std::string fillLine(std::vector<std::string_view> &chunks)
@@ -201,7 +243,7 @@ Value wordWrap(Interpreter &owner, const Value &input, Arguments &arguments)
     const Bound bound("wordwrap", arguments, {"width", "break_long_words", "wrapstring", "break_on_hyphens"});
     const Value text = requireText(owner, input, "wordwrap");
     const std::int64_t width = bound.integer(0, 79);
-    if (width <= 0)
+    if (width <= 0 && !text.text().empty())
         fail("wordwrap: invalid width " + std::to_string(width) + " (must be > 0)");
     const std::string separator = bound.isSet(2) ? bound.text(2) : "\n";
     Wrapper wrapper(owner.budget(), width, bound.boolean(owner.heap(), 1, true), bound.boolean(owner.heap(), 3, true));
@@ -312,8 +354,12 @@ Value prettyPrint(Interpreter &owner, const Value &input, Arguments &arguments)
 Value fileSize(Interpreter &owner, const Value &input, Arguments &arguments)
 {
     const Bound bound("filesizeformat", arguments, {"binary"});
-    Arguments none;
-    const double bytes = toDouble(owner.filter("float", input, none));
+    Arguments otherwise;
+    otherwise.positional.push_back(Value::none());
+    const Value size = owner.filter("float", input, otherwise);
+    if (size.isNone())
+        fail(std::string("filesizeformat needs a number, not ") + typeName(input));
+    const double bytes = toDouble(size);
     const bool binary = bound.boolean(owner.heap(), 0, false);
     const double base = binary ? 1024 : 1000;
     if (bytes == 1)

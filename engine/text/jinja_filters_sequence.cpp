@@ -60,12 +60,16 @@ std::vector<Keyed> keyed(Interpreter &owner, const Value &input, const KeyOf &ke
     return out;
 }
 
-void sortKeyed(Interpreter &owner, std::vector<Keyed> &items, bool reverse)
+void sortKeyed(Interpreter &owner, std::vector<Keyed> &items, bool reverse, bool inLists)
 {
-    // Python's reverse keeps equal items in their order too.
+    // Jinja's sort compares lists of keys, of which equal ones need no order. Python's reverse keeps equal items in
+    // their order too.
+    const auto isLess = [&](const Value &a, const Value &b) {
+        return (!inLists || !equals(owner.heap(), a, b)) && less(owner.heap(), a, b);
+    };
     sortBy(items, [&](const Keyed &a, const Keyed &b) {
         owner.budget().steps(4);
-        return reverse ? less(owner.heap(), b.first, a.first) : less(owner.heap(), a.first, b.first);
+        return reverse ? isLess(b.first, a.first) : isLess(a.first, b.first);
     });
 }
 
@@ -103,7 +107,7 @@ Value sort(Interpreter &owner, const Value &input, Arguments &arguments)
     } else {
         items = keyed(owner, input, keyOf);
     }
-    sortKeyed(owner, items, bound.boolean(owner.heap(), 0, false));
+    sortKeyed(owner, items, bound.boolean(owner.heap(), 0, false), true);
     return itemsOf(owner, items);
 }
 
@@ -119,7 +123,7 @@ Value dictSort(Interpreter &owner, const Value &input, Arguments &arguments)
     const KeyOf keyOf(owner, Value::integer(by == "key" ? 0 : 1), bound.boolean(owner.heap(), 0, false));
     const Value pairs(owner.heap().make<DictViewObject>(0, input, DictViewObject::Part::Items).get());
     std::vector<Keyed> items = keyed(owner, pairs, keyOf);
-    sortKeyed(owner, items, bound.boolean(owner.heap(), 2, false));
+    sortKeyed(owner, items, bound.boolean(owner.heap(), 2, false), false);
     return itemsOf(owner, items);
 }
 
@@ -170,7 +174,7 @@ Value groupBy(Interpreter &owner, const Value &input, Arguments &arguments)
     const KeyOf keyOf(owner, bound[0], caseSensitive, bound[1]);
     const KeyOf shownKey(owner, bound[0], true, bound[1]);
     std::vector<Keyed> items = keyed(owner, input, keyOf);
-    sortKeyed(owner, items, false);
+    sortKeyed(owner, items, false, false);
     std::vector<Value> out;
     for (std::size_t begin = 0, end = 0; begin < items.size(); begin = end) {
         std::vector<Value> members;

@@ -61,7 +61,7 @@ Value replace(Interpreter &owner, const Value &input, Arguments &arguments)
 {
     const Bound bound("replace", arguments, {"old", "new", "count"}, 2);
     const Value text = owner.heap().string(textOf(owner.heap(), input));
-    const std::int64_t count = bound.isSet(2) ? bound.integer(2, -1) : -1;
+    const std::int64_t count = bound.isSet(2) ? bound.count(2, -1) : -1;
     return replaced(owner, text, textOf(owner.heap(), bound[0]), textOf(owner.heap(), bound[1]), count);
 }
 
@@ -213,7 +213,9 @@ Value xmlAttributes(Interpreter &owner, const Value &input, Arguments &arguments
     for (const auto &[key, value] : input.as<DictObject>().entries()) {
         if (value.isNone() || value.isUndefined())
             continue;
-        const std::string name = textOf(owner.heap(), key);
+        if (!key.isString())
+            fail(std::string("xmlattr: a name must be text, not ") + typeName(key));
+        const std::string &name = key.text();
         if (name.find_first_of(" \t\n\r\f\v/>=") != std::string::npos)
             fail("invalid character in attribute name: " + reprText(name));
         if (out.size() != 0 || bound.boolean(owner.heap(), 0, true))

@@ -90,7 +90,8 @@ public:
             if (next < m_format.size())
                 directive(out);
         }
-        const bool isMapping = m_values.is(Kind::Dict);
+        // Python asks no more of values that can be subscripted.
+        const bool isMapping = m_values.is(Kind::Dict) || m_values.is(Kind::List) || m_values.is(Kind::Range);
         const std::size_t given = m_isTuple ? m_values.items().size() : 1;
         if (!isMapping && m_used < given)
             fail("not all arguments converted during string formatting");

@@ -56,7 +56,7 @@ Interpreter::Interpreter(const Template &program, Heap &heap, std::string date)
     , m_date(std::move(date))
     , m_base(program.symbols.size())
     , m_constants(program.constants.size())
-    , m_root(newScope(Ref<ScopeObject>()))
+    , m_root(newScope(Ref<ScopeObject>(), program.unset))
     , m_scope(m_root)
 {
     heap.budget().take((m_base.size() + m_constants.size()) * sizeof(Value));
@@ -86,9 +86,18 @@ void Interpreter::defineBuiltins()
         define("self", Value(m_heap.make<SelfObject>(0).get()));
 }
 
-Ref<ScopeObject> Interpreter::newScope(const Ref<ScopeObject> &parent)
+Ref<ScopeObject> Interpreter::newScope(const Ref<ScopeObject> &parent, const std::vector<int> &unset)
 {
-    return m_heap.make<ScopeObject>(0, parent);
+    const Ref<ScopeObject> out = m_heap.make<ScopeObject>(0, parent);
+    budget().steps(unset.size());
+    for (const int symbol : unset)
+        out->set(symbol, undefinedName(symbol));
+    return out;
+}
+
+Value Interpreter::undefinedName(int symbol)
+{
+    return m_heap.undefined("'" + m_program.symbols[static_cast<std::size_t>(symbol)] + "' is undefined");
 }
 
 std::string Interpreter::run()
@@ -191,7 +200,7 @@ Interpreter::Flow Interpreter::runFor(const Statement &statement)
     const Value source = evaluate(*statement.expr);
     const Ref<ScopeObject> outer = m_scope;
     if (!runLoop(statement, outer, source, 0) && !statement.otherwise.empty()) {
-        const Enter enter(*this, newScope(outer));
+        const Enter enter(*this, newScope(outer, statement.unsetOtherwise));
         return run(statement.otherwise);
     }
     return Flow::Normal;
@@ -208,7 +217,7 @@ bool Interpreter::runLoop(const Statement &statement, const Ref<ScopeObject> &ou
     bool completed = false;
     for (; loop->index < loop->items.size(); ++loop->index) {
         budget().steps(kNodeSteps);
-        const Enter enter(*this, newScope(outer));
+        const Enter enter(*this, newScope(outer, statement.unset));
         m_scope->set(statement.loopSymbol, Value(loop.get()));
         assign(*statement.target, loop->items.at(loop->index));
         const Flow flow = run(statement.body);
@@ -226,7 +235,7 @@ Items Interpreter::loopItems(const Statement &statement, const Ref<ScopeObject> 
         return items;
     std::vector<Value> kept;
     for (std::size_t i = 0; i < items.size(); ++i) {
-        const Enter enter(*this, newScope(outer));
+        const Enter enter(*this, newScope(outer, {}));
         assign(*statement.target, items.at(i));
         if (truth(m_heap, evaluate(*statement.condition)))
             kept.push_back(items.at(i));
@@ -239,9 +248,9 @@ void Interpreter::runSet(const Statement &statement)
     assign(*statement.target, evaluate(*statement.expr));
 }
 
-Value Interpreter::capture(const Body &body)
+Value Interpreter::capture(const Body &body, const std::vector<int> &unset)
 {
-    const Enter enter(*this, newScope(m_scope));
+    const Enter enter(*this, newScope(m_scope, unset));
     Capture text(*this);
     run(body);
     return text.take();
@@ -249,7 +258,7 @@ Value Interpreter::capture(const Body &body)
 
 void Interpreter::runSetBlock(const Statement &statement)
 {
-    Value value = capture(statement.body);
+    Value value = capture(statement.body, statement.unset);
     if (statement.expr)
         value = filtered(*statement.expr, &value);
     assign(*statement.target, std::move(value));
@@ -257,8 +266,8 @@ void Interpreter::runSetBlock(const Statement &statement)
 
 void Interpreter::runFilterBlock(const Statement &statement)
 {
-    const Value text = capture(statement.body);
-    print(filtered(*statement.expr, &text));
+    const Value text = capture(statement.body, statement.unset);
+    printText(filtered(*statement.expr, &text));
 }
 
 void Interpreter::runCallBlock(const Statement &statement)
@@ -267,28 +276,52 @@ void Interpreter::runCallBlock(const Statement &statement)
     const Value callee = evaluate(*statement.expr->a);
     Arguments arguments = evaluate(*statement.expr->call);
     arguments.named.emplace_back("caller", caller);
-    print(call(callee, arguments));
+    printText(call(callee, arguments));
+}
+
+/// What filter and call blocks give goes into the output as it is, so that it must be text.
+void Interpreter::printText(const Value &value)
+{
+    if (!value.isString())
+        fail(std::string("the block gives ") + typeName(value) + " where text is wanted");
+    write(value.text());
 }
 
 void Interpreter::runWith(const Statement &statement)
 {
     // All values are evaluated before any name changes.
     std::vector<Value> values = evaluate(statement.values);
-    const Enter enter(*this, newScope(m_scope));
+    const Enter enter(*this, newScope(m_scope, statement.unset));
     for (std::size_t i = 0; i < values.size(); ++i)
         assign(*statement.targets[i], std::move(values[i]));
     run(statement.body);
 }
 
+/// A named block reads the context where the template has a name of its own that it has not set yet.
+Ref<ScopeObject> Interpreter::blockScope(const Statement &block)
+{
+    const Ref<ScopeObject> out = newScope(block.isolated ? m_root : m_scope, {});
+    for (const int symbol : m_program.unset) {
+        const Value *value = m_root->find(symbol);
+        const Value &given = m_base[static_cast<std::size_t>(symbol)];
+        if (value != nullptr && value->isUndefined() && !given.isUndefined())
+            out->set(symbol, given);
+    }
+    budget().steps(m_program.unset.size() + block.unset.size());
+    for (const int symbol : block.unset)
+        out->set(symbol, undefinedName(symbol));
+    return out;
+}
+
 void Interpreter::runScope(const Statement &statement)
 {
-    const Enter enter(*this, newScope(statement.isolated ? m_root : m_scope));
+    const Enter enter(*this, statement.name.empty() ? newScope(m_scope, statement.unset) : blockScope(statement));
     run(statement.body);
 }
 
 Interpreter::Flow Interpreter::runAutoescape(const Statement &statement)
 {
-    const Enter enter(*this, newScope(m_scope));
+    const Enter enter(*this, newScope(m_scope, statement.unset));
     const bool outer = std::exchange(m_escape, truth(m_heap, evaluate(*statement.expr)));
     const Flow flow = run(statement.body);
     m_escape = outer;
@@ -306,7 +339,7 @@ Value Interpreter::block(std::string_view name)
     const auto found = std::find_if(m_program.blocks.begin(), m_program.blocks.end(),
                                     [name](const auto &block) { return block.first == name; });
     const Budget::Call depth(budget());
-    const Enter enter(*this, newScope(m_root));
+    const Enter enter(*this, blockScope(*found->second));
     Capture text(*this);
     run(found->second->body);
     return text.take();

@@ -139,7 +139,9 @@ private:
 
     [[nodiscard]] int symbolOf(std::string_view name) const;
     void defineBuiltins();
-    [[nodiscard]] Ref<ScopeObject> newScope(const Ref<ScopeObject> &parent);
+    /// A scope in which the symbols `unset` are undefined, whatever stands further out.
+    [[nodiscard]] Ref<ScopeObject> newScope(const Ref<ScopeObject> &parent, const std::vector<int> &unset);
+    [[nodiscard]] Value undefinedName(int symbol);
 
     // Statements
     Flow run(const Body &body);
@@ -158,7 +160,9 @@ private:
     void runWith(const Statement &statement);
     void runScope(const Statement &statement);
     Flow runAutoescape(const Statement &statement);
-    [[nodiscard]] Value capture(const Body &body);
+    [[nodiscard]] Value capture(const Body &body, const std::vector<int> &unset);
+    [[nodiscard]] Ref<ScopeObject> blockScope(const Statement &block);
+    void printText(const Value &value);
     void assign(const Expr &target, Value value);
     void assignMember(const Expr &target, Value value);
     void unpack(const Expr &target, const Value &value);

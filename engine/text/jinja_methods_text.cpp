@@ -186,7 +186,7 @@ std::vector<std::string_view> splitAt(Budget &budget, std::string_view text, std
 template<bool fromEnd> Value split(Interpreter &owner, const Value &self, Arguments &arguments)
 {
     const Bound bound("split", arguments, {"sep", "maxsplit"});
-    const std::int64_t wanted = bound.integer(1, -1);
+    const std::int64_t wanted = bound.count(1, -1);
     const std::int64_t limit = wanted < 0 ? kNoLimit : wanted;
     if (!bound.isSet(0))
         return makeList(owner, self, splitWords(owner.budget(), self.text(), limit, fromEnd));
@@ -198,7 +198,7 @@ template<bool fromEnd> Value split(Interpreter &owner, const Value &self, Argume
 Value splitLines(Interpreter &owner, const Value &self, Arguments &arguments)
 {
     const Bound bound("splitlines", arguments, {"keepends"});
-    return makeList(owner, self, lines(owner.budget(), self.text(), bound.boolean(owner.heap(), 0, false)));
+    return makeList(owner, self, lines(owner.budget(), self.text(), bound.count(0, 0) != 0));
 }
 
 template<bool last> Value partition(Interpreter &owner, const Value &self, Arguments &arguments)
@@ -220,7 +220,7 @@ template<bool last> Value partition(Interpreter &owner, const Value &self, Argum
 Value replace(Interpreter &owner, const Value &self, Arguments &arguments)
 {
     const Bound bound("replace", arguments, {"old", "new", "count"}, 2);
-    return replaced(owner, self, bound.text(0), bound.text(1), bound.integer(2, -1));
+    return replaced(owner, self, bound.text(0), bound.text(1), bound.count(2, -1));
 }
 
 Value join(Interpreter &owner, const Value &self, Arguments &arguments)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/text/jinja_parser.h"
 
+#include "engine/text/jinja_unset_names.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -36,6 +38,7 @@ void Parser::parse()
     m_out.body = statements({});
     if (!m_unknown.empty())
         failAt(m_unknown.front().line, m_unknown.front().message);
+    findUnsetNames(m_out);
 }
 
 Token Parser::fetch()
@@ -450,7 +453,6 @@ std::unique_ptr<Statement> Parser::callTag()
 {
     auto out = statement(StatementKind::CallBlock, take().line);
     out->macro = std::make_unique<MacroNode>();
-    out->macro->name = "caller";
     if (at("("))
         signature(*out->macro);
     out->expr = expression();

@@ -57,6 +57,13 @@ bool isSequence(Interpreter &owner, const Value &value)
     return hasItems && lengthOf(owner.heap(), value).has_value();
 }
 
+/// Looks the value up as a key, which must be one that a dict can have.
+bool isNameOf(Interpreter &owner, const Value &value, bool (*exists)(std::string_view))
+{
+    static_cast<void>(hashOf(owner.heap(), value));
+    return value.isString() && exists(value.text());
+}
+
 bool isEscaped(Interpreter &, const Value &value, const Values &)
 {
     return value.isString() && value.as<StringObject>().safe;
@@ -83,8 +90,8 @@ constexpr Predicate kPredicates[] = {
     {"odd", [](Interpreter &i, const Value &v, const Values &) { return isRemainder(i, v, 1); }, 0},
     {"even", [](Interpreter &i, const Value &v, const Values &) { return isRemainder(i, v, 0); }, 0},
     {"divisibleby", [](Interpreter &i, const Value &v, const Values &a) { return isDivisible(i, v, a[0]); }, 1},
-    {"filter", [](Interpreter &, const Value &v, const Values &) { return v.isString() && hasFilter(v.text()); }, 0},
-    {"test", [](Interpreter &, const Value &v, const Values &) { return v.isString() && hasTest(v.text()); }, 0},
+    {"filter", [](Interpreter &i, const Value &v, const Values &) { return isNameOf(i, v, hasFilter); }, 0},
+    {"test", [](Interpreter &i, const Value &v, const Values &) { return isNameOf(i, v, hasTest); }, 0},
     {"sameas", [](Interpreter &, const Value &v, const Values &a) { return v.sameAs(a[0]); }, 1},
     {"in", [](Interpreter &i, const Value &v, const Values &a) { return contains(i.heap(), a[0], v); }, 1},
     {"eq", [](Interpreter &i, const Value &v, const Values &a) { return equals(i.heap(), v, a[0]); }, 1},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/text/jinja_builtins.h"
 
+#include <algorithm>
 #include <array>
 #include <clocale>
 #include <cstdio>
@@ -14,6 +15,8 @@ namespace {
 // The directives of POSIX and of glibc that Python passes on; those of no effect on a time without zone are left out.
 constexpr std::string_view kDirectives = "aAbBcCdDeFgGhHIjklmMnpPrRStTuUVwWxXyY";
 constexpr std::string_view kFlags = "-_0^#";
+constexpr std::string_view kDigits = "0123456789";
+constexpr std::size_t kMaxWidth = 255; // what the directive's buffer holds
 
 struct LocaleDeleter {
     void operator()(locale_t locale) const { freelocale(locale); }
@@ -52,6 +55,17 @@ std::tm now()
     return out;
 }
 
+/// Behind the flags and the width of a directive: glibc pads what has no width of its own to it.
+std::size_t skipModifiers(std::string_view format, std::size_t at)
+{
+    at = std::min(format.find_first_not_of(kFlags, at), format.size());
+    const std::size_t end = std::min(format.find_first_not_of(kDigits, at), format.size());
+    if (end - at > 3 || (end > at && std::stoul(std::string(format.substr(at, end - at))) > kMaxWidth))
+        fail("strftime_now: the width " + std::string(format.substr(at, std::min<std::size_t>(end - at, 20)))
+             + " is beyond the limit of " + std::to_string(kMaxWidth));
+    return end;
+}
+
 void appendDirective(Text &out, const std::string &directive, const std::tm &time, locale_t locale)
 {
     std::array<char, 256> buffer{};
@@ -69,8 +83,8 @@ std::string formatTime(Heap &heap, std::string_view format, const std::string &f
     Text out(heap.budget());
     for (std::size_t at = 0; at < format.size(); ++at) {
         std::size_t end = at + 1;
-        if (format[at] == '%' && end < format.size() && kFlags.find(format[end]) != std::string_view::npos)
-            ++end;
+        if (format[at] == '%')
+            end = skipModifiers(format, end);
         if (format[at] != '%' || end >= format.size())
             out.append(format[at]);
         else if (format[end] == '%')

@@ -6,6 +6,7 @@
 #include "engine/text/jinja_operators.h"
 #include "engine/text/jinja_unicode.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -118,12 +119,13 @@ void appendOther(Text &out, Heap &heap, const Value &value)
         break;
     case Kind::Macro: {
         const MacroNode &node = *value.as<MacroObject>().node;
-        out.append("<Macro " + reprText(node.name) + ">");
+        out.append("<Macro " + (node.name.empty() ? "anonymous" : reprText(node.name)) + ">");
         break;
     }
     case Kind::Loop: {
         const LoopObject &loop = value.as<LoopObject>();
-        out.append("<LoopContext " + std::to_string(loop.index + 1) + "/" + std::to_string(loop.items.size()) + ">");
+        out.append("<LoopContext " + std::to_string(std::min(loop.index + 1, loop.items.size())) + "/"
+                   + std::to_string(loop.items.size()) + ">");
         break;
     }
     case Kind::Builtin:
