@@ -64,6 +64,8 @@ public:
     bool bos = false;
     std::vector<std::vector<int>> seen;
 
+    [[nodiscard]] const ModelInfo &info() const override { return m_info; }
+    [[nodiscard]] EngineTotals totals() const override { return {}; }
     [[nodiscard]] int vocabSize() const override { return 10; }
     [[nodiscard]] bool addsBos() const override { return bos; }
     [[nodiscard]] int bosId() const override { return 9; }
@@ -79,6 +81,9 @@ public:
             row(values);
         }
     }
+
+private:
+    ModelInfo m_info;
 };
 
 } // namespace
