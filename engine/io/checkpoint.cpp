@@ -218,7 +218,7 @@ void checkTensorSum(const std::vector<Shard> &shards)
 std::optional<ShardName> shardSet(const Shard &first)
 {
     const std::string &path = first.file->path();
-    const auto name = parseShardName(path);
+    std::optional<ShardName> name = parseShardName(path);
     const auto count = first.header.metadata.integer("split.count");
     if (!count.has_value() && (!name || name->count <= 1))
         return std::nullopt;

@@ -204,7 +204,7 @@ private:
 
 void readGgufTensors(ByteReader &reader, std::uint64_t count, HeaderBudget &budget, GgufHeader &header)
 {
-    budget.charge(count, sizeof(TensorInfo) + sizeof(Placed) + 2 * maxDimensions * sizeof(std::int64_t), reader,
+    budget.charge(count, sizeof(TensorInfo) + sizeof(Placed) + sizeof(std::int64_t) * 2 * maxDimensions, reader,
                   {"tensor table", {}});
     TensorReader tensors(reader, header);
     for (std::uint64_t i = 0; i < count; ++i)
