@@ -64,8 +64,8 @@ public:
     bool bos = false;
     std::vector<std::vector<int>> seen;
 
-    [[nodiscard]] const ModelInfo &info() const override { return m_info; }
-    [[nodiscard]] EngineTotals totals() const override { return {}; }
+    [[nodiscard]] const engine::ModelInfo &info() const override { return m_info; }
+    [[nodiscard]] engine::EngineTotals totals() const override { return {}; }
     [[nodiscard]] int vocabSize() const override { return 10; }
     [[nodiscard]] bool addsBos() const override { return bos; }
     [[nodiscard]] int bosId() const override { return 9; }
@@ -83,7 +83,7 @@ public:
     }
 
 private:
-    ModelInfo m_info;
+    engine::ModelInfo m_info;
 };
 
 } // namespace
