@@ -321,6 +321,7 @@ void MainWindow::makeRoom()
     if (narrow == m_narrow)
         return;
     m_narrow = narrow;
+    m_madeRoom = narrow && isInspectorShown();
     m_inspector->setVisible(isInspectorShown() && !narrow);
 }
 

@@ -110,6 +110,7 @@ private:
     QMenu *m_recent = nullptr;
     QAction *m_inspectorAction = nullptr;
     bool m_narrow = false;
+    bool m_madeRoom = false; ///< the inspector is hidden because the window is narrow
     QHash<QDockWidget *, LiveCard *> m_docks;
     QList<QPair<QString, QString>> m_shortcuts; ///< keys, what they do
     QString m_changedFile;                      ///< of the notice about a changed model file

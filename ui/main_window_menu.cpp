@@ -20,6 +20,8 @@
 #include <QPushButton>
 #include <QShortcut>
 
+#include <utility>
+
 namespace ui {
 
 // Every action is an action of the window, so that its keys work while the menu is closed; keys are written out, as
@@ -69,7 +71,8 @@ void MainWindow::createModelMenu()
 {
     addShortcut(m_menu, tr("Open model…"), Qt::CTRL | Qt::Key_O, [this] { m_models->browse(); });
     m_recent = m_menu->addMenu(tr("Open recent"));
-    connect(m_recent, &QMenu::aboutToShow, this, &MainWindow::fillRecentMenu);
+    connect(m_recent, &QMenu::aboutToShow, this, &MainWindow::fillRecentMenu); // files may have gone since
+    connect(&m_settings, &Settings::recentModelsChanged, this, &MainWindow::fillRecentMenu);
     fillRecentMenu();
     QAction *unload = m_menu->addAction(tr("Unload model"), &m_client, &EngineClient::unloadModel);
     unload->setEnabled(false);
@@ -96,6 +99,10 @@ void MainWindow::createViewMenu()
     m_inspectorAction->setCheckable(true);
     m_inspectorAction->setChecked(true);
     connect(m_inspectorAction, &QAction::toggled, m_inspector, &QWidget::setVisible);
+    connect(m_inspectorAction, &QAction::triggered, this, [this](bool on) {
+        if (!on && std::exchange(m_madeRoom, false))
+            m_inspectorAction->setChecked(true); // asked for where it had made room
+    });
     QMenu *cards = m_menu->addMenu(tr("Cards"));
     cards->addActions(m_inspector->cardActions());
     QMenu *themes = m_menu->addMenu(tr("Theme"));

@@ -26,6 +26,7 @@
 #include <QTemporaryDir>
 #include <QTest>
 
+#include <algorithm>
 #include <memory>
 
 using ui::MainWindow;
@@ -115,6 +116,10 @@ private slots:
         QTRY_VERIFY(m_client->model().has_value());
         QCOMPARE(QString::fromStdString(m_client->model()->path), QStringLiteral("/models/größe 模型.gguf"));
         QCOMPARE(m_settings->recentModels().value(0), QStringLiteral("/models/größe 模型.gguf"));
+        const QList<QAction *> actions = m_window->menu()->actions();
+        QVERIFY(std::any_of(actions.begin(), actions.end(), [](const QAction *action) {
+            return action->text() == QStringLiteral("Open recent") && action->isEnabled();
+        }));
     }
 
     void cardsEnlargeTearOffHideAndMove()
@@ -202,6 +207,14 @@ private slots:
         m_window->resize(900, 600);
         QTRY_VERIFY(!m_window->inspector()->isVisible());
         QVERIFY(m_window->isInspectorShown());
+        for (QAction *action : m_window->menu()->actions()) { // where it made room, one call brings it back
+            if (action->text().startsWith(QStringLiteral("Inspector")))
+                action->trigger();
+        }
+        QVERIFY(m_window->inspector()->isVisible() && m_window->isInspectorShown());
+        m_window->resize(1600, 600);
+        m_window->resize(900, 600);
+        QTRY_VERIFY(!m_window->inspector()->isVisible());
         for (const int width : {900, 1180, 1600}) {
             m_window->resize(width, 600);
             QCoreApplication::processEvents();

@@ -26,6 +26,7 @@ private slots:
     void growsWithItsText();
     void upWantsTheLastMessage();
     void pastesTextOnly();
+    void droppedFilesAreLeftToTheWindow();
     void tabLeaves();
 
 private:
@@ -160,6 +161,21 @@ void TestPromptEdit::pastesTextOnly()
     QApplication::clipboard()->setMimeData(data);
     m_edit->paste();
     QCOMPARE(m_edit->toPlainText(), QStringLiteral("bold"));
+}
+
+void TestPromptEdit::droppedFilesAreLeftToTheWindow()
+{
+    const auto takes = [this](const QMimeData &data) {
+        QDragEnterEvent enter({4, 4}, Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+        QCoreApplication::sendEvent(m_edit->viewport(), &enter);
+        return enter.isAccepted();
+    };
+    QMimeData data;
+    data.setText(QStringLiteral("https://example.org/a"));
+    data.setUrls({QUrl(QStringLiteral("https://example.org/a"))});
+    QVERIFY(takes(data));
+    data.setUrls({QUrl::fromLocalFile(QStringLiteral("/models/a.gguf"))});
+    QVERIFY(!takes(data));
 }
 
 void TestPromptEdit::tabLeaves()

@@ -124,6 +124,7 @@ void ChatList::createTop()
     connect(m_search, &QLineEdit::textChanged, keys, [keys](const QString &text) { keys->setVisible(text.isEmpty()); });
     m_search->setAccessibleName(tr("Search chats"));
     m_search->setClearButtonEnabled(true);
+    m_search->setAcceptDrops(false); // a file dropped here is for the window
     m_search->installEventFilter(this);
     connect(m_search, &QLineEdit::textChanged, this, &ChatList::applyFilter);
     m_new = new QToolButton(this);

@@ -56,7 +56,8 @@ MessageNotice contextNotice(const MessageRecord &message, const MessageSurroundi
     notice.actions << make(action::continueInNewChat, tr("New chat with the last messages"))
                    << make(action::shorten, tr("Shorten my last message"));
     if (const int longer = longerContext(around); longer > 0)
-        notice.actions << make(action::reloadLonger, tr("Reload with max-model-len %1").arg(format::count(longer)));
+        notice.actions << make(action::reloadLonger,
+                               tr("Reload with a context of %1 tokens").arg(format::count(longer)));
     return notice;
 }
 

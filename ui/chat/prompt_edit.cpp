@@ -6,6 +6,7 @@
 #include <QInputMethodEvent>
 #include <QKeyEvent>
 #include <QMimeData>
+#include <QUrl>
 
 #include <algorithm>
 #include <cmath>
@@ -95,6 +96,14 @@ void PromptEdit::insertFromMimeData(const QMimeData *source)
 {
     if (source->hasText())
         insertPlainText(source->text());
+}
+
+/// A dropped file is no text: it goes on to the window, which opens it.
+bool PromptEdit::canInsertFromMimeData(const QMimeData *source) const
+{
+    const QList<QUrl> urls = source->urls();
+    const bool file = std::any_of(urls.begin(), urls.end(), [](const QUrl &url) { return url.isLocalFile(); });
+    return source->hasText() && !file;
 }
 
 } // namespace ui

@@ -34,6 +34,7 @@ protected:
     void focusInEvent(QFocusEvent *event) override;
     void focusOutEvent(QFocusEvent *event) override;
     void insertFromMimeData(const QMimeData *source) override;
+    [[nodiscard]] bool canInsertFromMimeData(const QMimeData *source) const override;
 
 private:
     void fitHeight();

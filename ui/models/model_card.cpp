@@ -48,7 +48,7 @@ void ModelCard::paintMemory(QPainter &painter, const QRectF &rect) const
     const auto &model = m_client.model();
     const std::pair<QString, std::size_t> parts[] = {
         {tr("weights"), model->weightBytes},
-        {tr("KV pool, taken as it fills,"), totals.kvBytes},
+        {tr("KV pool, up to"), totals.kvBytes},
         {tr("workspace"), std::max(totals.workspaceBytes, model->workspaceBytes)}};
     const int series[] = {5, 0, 1};
     double sum = 1;
