@@ -73,6 +73,13 @@ private slots:
     void plainAndLinearRope();
     void llama3Rope();
     void yarnRope();
+    void yarnRopeWithoutTruncation();
+    void llama3RopeByKeys();
+    void dynamicRope();
+    void longRopeByKeysAndByTensors();
+    void windowsAndTheirRope();
+    void layersWithoutRotation();
+    void biasesOfOneLayerAreWantedOfAll();
 };
 
 void ModelConfigTest::readsValues()
@@ -177,6 +184,40 @@ void ModelConfigTest::refuses_data()
             checkpoint.set("llama.rope.scaling.factor", 0.0);
         },
         {"rope.scaling.factor", "positive"});
+    row("scaling factors of other number",
+        [](MemoryCheckpoint &checkpoint) {
+            checkpoint.set("llama.rope.scaling.type", std::string("longrope"));
+            checkpoint.set("llama.rope.scaling.short_factors", std::vector<double>{1.0, 2.0});
+        },
+        {"short_factors", "array of 2", "4 numbers"});
+    row("scaling factors below 0",
+        [](MemoryCheckpoint &checkpoint) {
+            checkpoint.set("llama.rope.scaling.type", std::string("longrope"));
+            checkpoint.set("llama.rope.scaling.long_factors", std::vector<double>{1.0, 2.0, -1.0, 4.0});
+        },
+        {"long_factors", "-1"});
+    row("scaling factors of one kind",
+        [](MemoryCheckpoint &checkpoint) {
+            checkpoint.set("llama.rope.scaling.type", std::string("longrope"));
+            checkpoint.set("llama.rope.scaling.long_factors", std::vector<double>{1.0, 2.0, 3.0, 4.0});
+        },
+        {"short_factors", "absent"});
+    row("scaling borders",
+        [](MemoryCheckpoint &checkpoint) {
+            checkpoint.set("llama.rope.scaling.type", std::string("llama3"));
+            checkpoint.set("llama.rope.scaling.high_freq_factor", 0.5);
+        },
+        {"high_freq_factor", "0.5"});
+    row("scaling shrinks",
+        [](MemoryCheckpoint &checkpoint) {
+            checkpoint.set("llama.rope.scaling.type", std::string("dynamic"));
+            checkpoint.set("llama.rope.scaling.factor", 0.5);
+        },
+        {"rope.scaling.factor", "0.5", "dynamic"});
+    row("clamped", set("attention.clamp_kqv", 8.0), {"attention.clamp_kqv", "not supported"});
+    row("not causal", set("attention.causal", false), {"attention.causal", "false"});
+    row("soft cap negative", set("attn_logit_softcapping", -1.0), {"attn_logit_softcapping", "-1"});
+    row("heads differ", set("attention.head_count", std::vector<std::int64_t>{4, 2}), {"attention.head_count"});
     row("experts", set("expert_used_count", whole(8)), {"expert_used_count", "8"});
     row("a mixture",
         [](MemoryCheckpoint &checkpoint) {
@@ -307,6 +348,136 @@ void ModelConfigTest::yarnRope()
     QVERIFY(std::abs(table.inverseFrequencies[3] - (third / 4.0 * 0.5 + third * 0.5)) < 1e-12);
     const double ninth = std::pow(10000.0, -18.0 / 32.0);
     QVERIFY(std::abs(table.inverseFrequencies[9] - ninth / 4.0) < 1e-12);
+}
+
+namespace {
+
+/// The values of transformers, modeling_rope_utils, to nine digits.
+void compareFrequencies(const kernels::RopeTable &table, const std::vector<double> &wanted)
+{
+    QVERIFY(table.inverseFrequencies.size() >= wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+        QVERIFY2(std::abs(table.inverseFrequencies[i] - wanted[i]) <= 1e-9 * wanted[i],
+                 qPrintable(QString::number(table.inverseFrequencies[i], 'g', 12)));
+}
+
+engine::ModelConfig configWith(std::initializer_list<std::pair<const char *, MetadataValue>> keys, int layers = 2)
+{
+    tiny_model::Sizes sizes;
+    sizes.layers = layers;
+    MemoryCheckpoint checkpoint = tiny_model::makeLlama(sizes);
+    for (const auto &[key, value] : keys)
+        checkpoint.set(std::string("llama.") + key, value);
+    return engine::familyOf(checkpoint).readConfig(checkpoint);
+}
+
+} // namespace
+
+void ModelConfigTest::yarnRopeWithoutTruncation()
+{
+    engine::RopeConfig rope;
+    rope.base = 150000.0;
+    rope.dimensions = 32;
+    rope.scaling = engine::RopeScaling::Yarn;
+    rope.factor = 8.0;
+    rope.originalContext = 64;
+    rope.truncate = false;
+    compareFrequencies(engine::makeRopeTable(rope, {}),
+                       {1.0, 0.34145333424243396, 0.0988138315592572, 0.016860340346972834});
+    rope.truncate = true;
+    QVERIFY(std::abs(engine::makeRopeTable(rope, {}).inverseFrequencies[1] - 0.34145333424243396) > 1e-3);
+}
+
+void ModelConfigTest::llama3RopeByKeys()
+{
+    const engine::ModelConfig config = configWith({{"rope.freq_base", 500.0},
+                                                   {"attention.key_length", std::int64_t{16}},
+                                                   {"rope.scaling.type", std::string("llama3")},
+                                                   {"rope.scaling.factor", 8.0},
+                                                   {"rope.scaling.low_freq_factor", 1.0},
+                                                   {"rope.scaling.high_freq_factor", 4.0},
+                                                   {"rope.scaling.original_context_length", std::int64_t{64}}});
+    compareFrequencies(engine::makeRopeTable(config.rope, {}),
+                       {1.0, 0.45986329782677027, 0.09761663265652092, 0.012156155905825913, 0.005590169943749474,
+                        0.002570713985744724, 0.0011821770112539697, 0.0005436398190102454});
+}
+
+void ModelConfigTest::dynamicRope()
+{
+    const engine::ModelConfig config = configWith({{"rope.scaling.type", std::string("dynamic")},
+                                                   {"rope.scaling.factor", 2.0},
+                                                   {"rope.scaling.original_context_length", std::int64_t{64}}});
+    compareFrequencies(engine::makeRopeTable(config.rope, {}), {1.0, 0.1, 0.01, 0.001});
+    const int variant = config.ropeVariants().of(100);
+    compareFrequencies(engine::makeRopeTable(config.rope, {}, variant),
+                       {1.0, 0.07778222374656406, 0.006050074330960554, 0.00047058823529411766});
+}
+
+void ModelConfigTest::longRopeByKeysAndByTensors()
+{
+    const std::vector<double> factors{1.0, 2.0, 4.0, 8.0};
+    const engine::ModelConfig byKeys = configWith({{"context_length", std::int64_t{512}},
+                                                   {"rope.scaling.type", std::string("longrope")},
+                                                   {"rope.scaling.short_factors", factors},
+                                                   {"rope.scaling.long_factors", factors},
+                                                   {"rope.scaling.original_context_length", std::int64_t{64}}});
+    QVERIFY(byKeys.rope.scaling == engine::RopeScaling::LongRope);
+    QVERIFY(std::abs(byKeys.rope.attentionFactor - 1.224744871391589) < 1e-12);
+    compareFrequencies(engine::makeRopeTable(byKeys.rope, byKeys.rope.longFactors), {1.0, 0.05, 0.0025, 0.000125});
+
+    MemoryCheckpoint checkpoint = tiny_model::makeLlama({});
+    checkpoint.setTensor("rope_factors_short.weight", {4}, {1.0F, 1.0F, 1.0F, 1.0F});
+    QCOMPARE(engine::familyOf(checkpoint).readConfig(checkpoint).ropeVariants().switchLength, 0);
+    checkpoint.setTensor("rope_factors_long.weight", {4}, {1.0F, 2.0F, 4.0F, 8.0F});
+    checkpoint.set("llama.rope.scaling.original_context_length", std::int64_t{64});
+    checkpoint.set("llama.rope.scaling.attn_factor", 1.25);
+    const engine::ModelConfig byTensors = engine::familyOf(checkpoint).readConfig(checkpoint);
+    QCOMPARE(byTensors.ropeVariants().switchLength, 64);
+    QCOMPARE(byTensors.rope.attentionFactor, 1.25);
+    QCOMPARE(faultOf(checkpoint), QString());
+    checkpoint.setTensor("rope_factors_long.weight", {3}, {1.0F, 2.0F, 4.0F});
+    QVERIFY(faultOf(checkpoint).contains(QStringLiteral("rope_factors_long.weight")));
+}
+
+void ModelConfigTest::windowsAndTheirRope()
+{
+    const auto windows = [](const engine::ModelConfig &config) {
+        std::vector<int> all;
+        for (const engine::LayerConfig &layer : config.layer)
+            all.push_back(layer.window);
+        return all;
+    };
+    const std::int64_t window = 16;
+    QCOMPARE(windows(configWith({{"attention.sliding_window", window}})), (std::vector<int>{16, 16}));
+    QCOMPARE(windows(configWith(
+                 {{"attention.sliding_window", window}, {"attention.sliding_window_pattern", std::int64_t{3}}}, 4)),
+             (std::vector<int>{16, 16, 0, 16}));
+    const engine::ModelConfig listed = configWith({{"attention.sliding_window", window},
+                                                   {"attention.sliding_window_pattern", std::vector<bool>{false, true}},
+                                                   {"rope.freq_base_swa", 500.0},
+                                                   {"rope.scaling.type", std::string("linear")},
+                                                   {"rope.scaling.factor", 8.0}});
+    QCOMPARE(windows(listed), (std::vector<int>{0, 16}));
+    QVERIFY(!listed.layer[0].localRope && listed.layer[1].localRope);
+    QCOMPARE(listed.localRope.base, 500.0);
+    QVERIFY(listed.localRope.scaling == engine::RopeScaling::None);
+    QVERIFY_THROWS_EXCEPTION(engine::Error,
+                             configWith({{"attention.sliding_window", window},
+                                         {"attention.sliding_window_pattern", std::vector<bool>{true}}}));
+}
+
+void ModelConfigTest::layersWithoutRotation()
+{
+    const engine::ModelConfig config = configWith({{"rope.layers", std::vector<bool>{true, false}}});
+    QVERIFY(config.layer[0].rotates && !config.layer[1].rotates);
+    QVERIFY_THROWS_EXCEPTION(engine::Error, configWith({{"rope.layers", std::vector<bool>{true}}}));
+}
+
+void ModelConfigTest::biasesOfOneLayerAreWantedOfAll()
+{
+    MemoryCheckpoint checkpoint = tiny_model::makeLlama({});
+    checkpoint.setTensor("blk.1.attn_v.bias", {16}, std::vector<float>(16));
+    QVERIFY(faultOf(checkpoint).contains(QStringLiteral("blk.0.attn_q.bias")));
 }
 
 QTEST_GUILESS_MAIN(ModelConfigTest)

@@ -95,6 +95,8 @@ class TinyModelsTest : public QObject {
 private slots:
     void logits_data() { addModels(); }
     void logits();
+    void everyTensorIsExpected_data() { addModels(); }
+    void everyTensorIsExpected();
     void greedyTokens_data() { addModels(); }
     void greedyTokens();
     void neighboursAndChunksChangeNothing_data() { addModels(); }
@@ -131,6 +133,30 @@ void TinyModelsTest::logits()
     compareLogits(folder, true);
     if (!QTest::currentTestFailed())
         compareLogits(folder, false);
+}
+
+/// The lists of tensors name all that the files hold, and a file that lacks one or has another shape is refused.
+void TinyModelsTest::everyTensorIsExpected()
+{
+    QFETCH(QString, folder);
+    const auto checkpoint = engine::openCheckpoint(ggufOf(folder).toStdString());
+    const engine::ModelFamily &family = engine::familyOf(*checkpoint);
+    const engine::ModelConfig config = family.readConfig(*checkpoint);
+    std::vector<engine::ExpectedTensor> expected = family.tensors(config);
+    QCOMPARE(engine::unusedTensors(*checkpoint, expected), std::vector<std::string>());
+    const auto any = [](kernels::DType) { return true; };
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        const engine::ExpectedTensor right = expected[i];
+        if (!checkpoint->find(right.name))
+            continue;
+        expected[i].shape.front() += 1;
+        QVERIFY_THROWS_EXCEPTION(engine::Error, engine::checkTensors(*checkpoint, expected, config.layers, any));
+        expected[i] = right;
+        expected[i].name += "x";
+        if (!right.optional)
+            QVERIFY_THROWS_EXCEPTION(engine::Error, engine::checkTensors(*checkpoint, expected, config.layers, any));
+        expected[i] = right;
+    }
 }
 
 /// Every token of the golden continuations, given the golden ones before it; as those were made by full
