@@ -135,6 +135,10 @@ public:
     /// out = (x - mean) / sqrt(variance + epsilon) * weight + bias, per row as rmsNorm. weight null = 1, bias null = 0
     virtual void layerNorm(TensorView x, const float *weight, const float *bias, float epsilon, TensorView out,
                            Stream &stream) = 0;
+    /// out = 0. [tokens, n]
+    virtual void zero(TensorView out, Stream &stream) = 0;
+    /// out = x. [tokens, n] or [tokens, heads, n], not overlapping
+    virtual void copy(TensorView x, TensorView out, Stream &stream) = 0;
     /// inout += x. [tokens, n]
     virtual void add(TensorView x, TensorView inout, Stream &stream) = 0;
     /// inout += sigmoid(gate) * x. x, inout [tokens, n], gate [tokens, 1]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/models/decoder_attention.h"
 
+#include "engine/models/decoder_latent.h"
+
 namespace engine {
 
 using kernels::TensorView;
@@ -104,6 +106,8 @@ std::size_t GroupedAttention::bytesPerToken() const
 std::unique_ptr<DecoderBlock> makeAttention(const ModelConfig &config, int layer, WeightLoader &loader,
                                             DecoderRope &rope)
 {
+    if (config.latent.used())
+        return std::make_unique<LatentAttention>(config, layer, loader, rope);
     return std::make_unique<GroupedAttention>(config, layer, loader, rope);
 }
 

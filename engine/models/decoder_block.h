@@ -52,6 +52,8 @@ struct DecoderStep {
     Scratch &scratch;
     kernels::Stream &stream;
     std::int64_t tokens = 0;
+    int layer = 0;                           ///< that runs
+    const RouterCallback *onRoute = nullptr; ///< or null
 };
 
 /// One branch of a layer with its weights: attention or feed-forward, without norms and residual.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/models/decoder_feed_forward.h"
 
+#include "engine/models/decoder_moe.h"
+
 namespace engine {
 
 using kernels::TensorView;
@@ -82,6 +84,8 @@ std::size_t PlainFeedForward::bytesPerToken() const
 
 std::unique_ptr<DecoderBlock> makeFeedForward(const ModelConfig &config, int layer, WeightLoader &loader)
 {
+    if (config.layer[static_cast<std::size_t>(layer)].experts)
+        return std::make_unique<MoeFeedForward>(config, layer, loader);
     if (!config.gated)
         return std::make_unique<PlainFeedForward>(config, layer, loader);
     return std::make_unique<GatedFeedForward>(config, layer, loader);

@@ -192,10 +192,12 @@ void DecoderModel::forward(const ForwardBatch &batch, KvCache &kv, TensorView lo
     const kernels::PagedBatch paged = pagedBatch(batch, kv);
     Scratch scratch(m_work.memory.view());
     DecoderStep step{batch, paged, {}, scratch, stream, tokens};
+    step.onRoute = m_onRoute ? &m_onRoute : nullptr;
     embed(step);
     for (int i = 0; i < m_config.layers; ++i) {
         const Layer &layer = m_layers[static_cast<std::size_t>(i)];
         step.kvLayer = kv.layer(i);
+        step.layer = i;
         enter(i);
         if (m_config.parallel) {
             runParallel(layer, step);

@@ -27,6 +27,7 @@ public:
     [[nodiscard]] std::size_t bytesPerToken() const override;
     void forward(const ForwardBatch &batch, KvCache &kv, kernels::TensorView logits, kernels::Stream &stream) override;
     void setLayerCallback(std::function<void(int)> callback) override { m_onLayer = std::move(callback); }
+    void setRouterCallback(RouterCallback callback) override { m_onRoute = std::move(callback); }
 
 private:
     struct Branch {
@@ -71,6 +72,7 @@ private:
     Tensor m_headBias;                             ///< [vocab] or empty
     Workspace m_work;
     std::function<void(int)> m_onLayer;
+    RouterCallback m_onRoute;
 };
 
 /// For the registry. \pre checkTensors has passed

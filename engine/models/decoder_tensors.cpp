@@ -145,8 +145,14 @@ std::vector<ExpectedTensor> decoderTensors(const ModelConfig &config)
     addOuterTensors(config, all);
     for (int i = 0; i < config.layers; ++i) {
         addNormTensors(config, i, all);
-        addAttentionTensors(config, i, all);
-        addFeedForwardTensors(config, i, all);
+        if (config.latent.used())
+            addLatentTensors(config, i, all);
+        else
+            addAttentionTensors(config, i, all);
+        if (layerOf(config, i).experts)
+            addMoeTensors(config, i, all);
+        else
+            addFeedForwardTensors(config, i, all);
     }
     return all;
 }

@@ -36,7 +36,7 @@ std::unique_ptr<kernels::PackedWeight> WeightLoader::matrix(std::initializer_lis
     for (const std::string &name : names) {
         const TensorInfo *tensor = m_checkpoint.find(name);
         CHECK(tensor && tensor->shape.size() == 2);
-        parts.push_back({name, tensor->type, tensor->shape[0], tensor->shape[1], m_checkpoint.bytes(*tensor).data()});
+        parts.push_back(rows(name, 0, tensor->shape[0]));
         sources.push_back(tensor);
     }
     auto packed = m_ops.pack(parts);
@@ -49,15 +49,58 @@ std::unique_ptr<kernels::PackedWeight> WeightLoader::splitMatrix(const std::stri
 {
     const TensorInfo *tensor = m_checkpoint.find(name);
     CHECK(tensor && tensor->shape.size() == 2 && parts > 0 && tensor->shape[0] % parts == 0);
-    const std::span<const std::byte> bytes = m_checkpoint.bytes(*tensor);
-    const std::int64_t rows = tensor->shape[0] / parts;
-    const std::size_t stride = bytes.size() / static_cast<std::size_t>(parts);
+    const std::int64_t count = tensor->shape[0] / parts;
     std::vector<kernels::WeightPart> pieces;
     for (int i = 0; i < parts; ++i)
-        pieces.push_back(
-            {name, tensor->type, rows, tensor->shape[1], bytes.data() + static_cast<std::size_t>(i) * stride});
+        pieces.push_back(rows(name, i * count, count));
     auto packed = m_ops.pack(pieces);
     finish(*tensor);
+    return packed;
+}
+
+kernels::WeightPart WeightLoader::rows(const std::string &name, std::int64_t first, std::int64_t count) const
+{
+    const TensorInfo *tensor = m_checkpoint.find(name);
+    CHECK(tensor && tensor->shape.size() >= 2);
+    const std::int64_t columns = tensor->shape.back();
+    const std::size_t stride = kernels::rowBytes(tensor->type, columns);
+    const std::span<const std::byte> bytes = m_checkpoint.bytes(*tensor);
+    CHECK(first >= 0 && static_cast<std::size_t>(first + count) * stride <= bytes.size());
+    return {name, tensor->type, count, columns, bytes.data() + static_cast<std::size_t>(first) * stride};
+}
+
+void WeightLoader::release(const std::string &name)
+{
+    const TensorInfo *tensor = m_checkpoint.find(name);
+    CHECK(tensor);
+    finish(*tensor);
+}
+
+std::vector<std::unique_ptr<kernels::PackedWeight>> WeightLoader::experts(int layer,
+                                                                          std::initializer_list<const char *> parts,
+                                                                          int count, int pieces)
+{
+    const auto name = [&](const char *part, int expert) {
+        const std::string stacked = layerTensor(layer, (part + std::string("_exps")).c_str());
+        return has(stacked) ? stacked : layerTensor(layer, (part + ("." + std::to_string(expert))).c_str());
+    };
+    std::vector<std::unique_ptr<kernels::PackedWeight>> packed;
+    for (int e = 0; e < count; ++e) {
+        std::vector<kernels::WeightPart> matrices;
+        for (const char *part : parts) {
+            const TensorInfo *tensor = m_checkpoint.find(name(part, e));
+            CHECK(tensor && tensor->shape.size() >= 2);
+            const std::int64_t height = tensor->shape[tensor->shape.size() - 2];
+            const std::int64_t first = tensor->shape.size() == 3 ? e * height : 0;
+            for (int i = 0; i < pieces; ++i)
+                matrices.push_back(rows(tensor->name, first + i * (height / pieces), height / pieces));
+        }
+        packed.push_back(pack(matrices));
+        for (const char *part : parts) {
+            if (e + 1 == count || name(part, e) != name(part, e + 1))
+                release(name(part, e));
+        }
+    }
     return packed;
 }
 

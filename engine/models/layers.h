@@ -11,6 +11,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 namespace engine {
 
@@ -29,6 +30,20 @@ public:
     [[nodiscard]] std::unique_ptr<kernels::PackedWeight> matrix(std::initializer_list<std::string> names);
     /// One matrix seen as `parts` matrices of equal rows, as of gate and up in one tensor. \throws Error Cancelled
     [[nodiscard]] std::unique_ptr<kernels::PackedWeight> splitMatrix(const std::string &name, int parts);
+    /// Rows [first, first + count) of a tensor, whose leading dimensions are counted through, for pack(). Valid while
+    /// the checkpoint is; pages are given back by release().
+    [[nodiscard]] kernels::WeightPart rows(const std::string &name, std::int64_t first, std::int64_t count) const;
+    [[nodiscard]] std::unique_ptr<kernels::PackedWeight> pack(std::span<const kernels::WeightPart> parts)
+    {
+        return m_ops.pack(parts);
+    }
+    /// The tensor has been read by rows(). \throws Error Cancelled
+    void release(const std::string &name);
+    /// The experts of a layer, each with its matrices of these names stacked: part "ffn_gate" is expert e's slab of
+    /// "ffn_gate_exps", seen as `pieces` matrices of equal rows, or the tensor "ffn_gate.e". \throws Error Cancelled
+    [[nodiscard]] std::vector<std::unique_ptr<kernels::PackedWeight>> experts(int layer,
+                                                                              std::initializer_list<const char *> parts,
+                                                                              int count, int pieces = 1);
     /// A norm weight or bias as float32 on the device, each element larger by `offset`; empty when the tensor is
     /// absent. \throws Error Cancelled
     [[nodiscard]] Tensor vector(const std::string &name, float offset = 0.0F);
@@ -39,9 +54,11 @@ public:
     /// Values of a small tensor on the host, slowest dimension first; empty when it is absent.
     [[nodiscard]] std::vector<float> values(const std::string &name);
 
+    /// Values on the device; empty for none.
+    [[nodiscard]] Tensor upload(std::span<const float> values);
+
 private:
     void finish(const TensorInfo &tensor);
-    [[nodiscard]] Tensor upload(std::span<const float> values);
 
     const Checkpoint &m_checkpoint;
     kernels::Ops &m_ops;

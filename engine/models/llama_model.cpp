@@ -10,12 +10,14 @@ namespace engine {
 namespace {
 
 /// Llama and what shares its shape: SmolLM2, Mistral, TinyLlama and others.
-/// Source: Touvron et al. 2023, arXiv:2302.13971; windows: Jiang et al. 2023, arXiv:2310.06825.
+/// Source: Touvron et al. 2023, arXiv:2302.13971; windows: Jiang et al. 2023, arXiv:2310.06825; experts: Jiang et al.
+/// 2024, arXiv:2401.04088.
 ModelConfig readLlamaConfig(const Checkpoint &checkpoint)
 {
     ModelConfig config = readCommonConfig(checkpoint, {.interleavedRope = true});
-    refuseExperts(config);
     refuseLogitScale(checkpoint, config);
+    if (config.moe.experts > 0) // mixtral, which weighs by a softmax over the experts picked
+        readMoe(checkpoint, config, {.normalise = true});
     return config;
 }
 

@@ -4,6 +4,7 @@
 #include "engine/models/model_config.h"
 #include "kernels/ops.h"
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -26,6 +27,15 @@ struct ForwardBatch {
     std::vector<int> ropeVariants; ///< [sequences], by ModelConfig::ropeVariants and known length; empty = all 0
 };
 
+/// The experts that a layer's router has picked in one step, by falling weight. Valid during the call.
+struct RouterChoice {
+    int layer = 0;
+    int perToken = 0;
+    std::span<const std::int32_t> ids; ///< [tokens, perToken]
+    std::span<const float> weights;    ///< [tokens, perToken]
+};
+using RouterCallback = std::function<void(const RouterChoice &)>;
+
 /// A network with its weights on one rank. Thread: the rank's worker.
 class Model {
 public:
@@ -45,6 +55,8 @@ public:
     /// Called when a layer begins, with its number; with the number of layers when the output head begins. For
     /// profiles.
     virtual void setLayerCallback(std::function<void(int layer)> callback) = 0;
+    /// Called after each choice of experts; for traces. Waits for the device, so none is set in normal work.
+    virtual void setRouterCallback(RouterCallback callback) = 0;
 };
 
 } // namespace engine

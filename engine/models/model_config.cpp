@@ -262,8 +262,9 @@ KvShape ModelConfig::kvShape(int blockTokens, kernels::DType dtype) const
 {
     KvShape shape;
     shape.layers = layers;
-    shape.kvHeads = maxKvHeads();
-    shape.headDim = headDim;
+    shape.kvHeads = latent.used() ? 1 : maxKvHeads();
+    shape.headDim = latent.used() ? latent.keyDim() : headDim;
+    shape.keysOnly = latent.used();
     shape.blockTokens = blockTokens;
     shape.dtype = dtype;
     return shape;
@@ -288,7 +289,9 @@ ModelConfig readCommonConfig(const Checkpoint &checkpoint, const FamilyDefaults 
     config.hidden = static_cast<int>(reader.count("embedding_length", widest));
     config.contextLength = static_cast<int>(reader.count("context_length", longest));
     config.layer = readLayerConfigs(reader, config.layers);
-    config.headDim = readHeadDim(reader, config);
+    if (defaults.latent)
+        config.latent = readLatent(reader);
+    config.headDim = defaults.latent ? config.latent.queryDim() : readHeadDim(reader, config);
     config.norm = defaults.norm;
     config.normEpsilon = static_cast<float>(reader.positive(
         defaults.norm == NormKind::Rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon"));

@@ -3,6 +3,8 @@
 
 #include "engine/cache/kv_cache.h"
 #include "engine/io/checkpoint.h"
+#include "engine/models/latent_config.h"
+#include "engine/models/moe_config.h"
 #include "engine/models/rope_config.h"
 
 #include <cstddef>
@@ -31,12 +33,6 @@ enum class QueryKeyNorm {
     All,     ///< all heads of a token together, [heads * headDim]
 };
 
-/// Experts of a mixture; none when `experts` is 0.
-struct MoeConfig {
-    int experts = 0;
-    int expertsUsed = 0; ///< per token
-};
-
 /// What one layer has that its neighbours may not.
 struct LayerConfig {
     int heads = 0;
@@ -45,6 +41,7 @@ struct LayerConfig {
     int window = 0;         ///< keys seen by a query including itself; 0 = all
     bool rotates = true;    ///< applies rotary embedding
     bool localRope = false; ///< by ModelConfig::localRope
+    bool experts = false;   ///< the feed-forward part is a mixture of experts
 };
 
 /// Sizes and constants of a network. Every value has been checked: positive, finite, divisible where it must be.
@@ -53,7 +50,7 @@ struct ModelConfig {
     std::string name;         ///< general.name, else empty
     int layers = 0;
     int hidden = 0;
-    int headDim = 0; ///< of queries, keys and values
+    int headDim = 0; ///< of queries, keys and values; latent attention: of queries
     int vocab = 0;
     int contextLength = 0;
     float normEpsilon = 0.0F;
@@ -65,6 +62,7 @@ struct ModelConfig {
     RopeConfig localRope;           ///< of layers that say so
     std::vector<LayerConfig> layer; ///< [layers]
     MoeConfig moe;
+    LatentConfig latent; ///< in place of grouped heads
 
     kernels::Activation activation = kernels::Activation::Silu;
     bool gated = true;             ///< act(gate) * up; else act(up)
@@ -107,6 +105,7 @@ struct FamilyDefaults {
     NormKind norm = NormKind::Rms;
     int windowPattern = 0; ///< every n-th layer sees all keys; 0: all layers have the window
     int window = 0;        ///< 0 = none
+    bool latent = false;   ///< attention is latent
 };
 
 /// Reads and checks the keys that all families share: `<architecture>.block_count` and so on, the vocabulary's size

@@ -10,10 +10,11 @@ namespace engine {
 std::span<const ModelFamily> modelFamilies()
 {
     static const std::array families{
-        chatglmFamily(),  cohere2Family(),    commandRFamily(), ernie45Family(), exaoneFamily(),  exaone4Family(),
-        gemmaFamily(),    gemma2Family(),     gemma3Family(),   glm4Family(),    gpt2Family(),    gptNeoxFamily(),
-        graniteFamily(),  internlm2Family(),  llamaFamily(),    minicpmFamily(), olmo2Family(),   orionFamily(),
-        phi2Family(),     phi3Family(),       qwen2Family(),    qwen3Family(),   seedOssFamily(), smollm3Family(),
+        chatglmFamily(),  cohere2Family(),    commandRFamily(), deepseek2Family(),  ernie45Family(),   exaone4Family(),
+        exaoneFamily(),   gemma2Family(),     gemma3Family(),   gemmaFamily(),      glm4Family(),      gpt2Family(),
+        gptNeoxFamily(),  gptOssFamily(),     graniteFamily(),  graniteMoeFamily(), internlm2Family(), llamaFamily(),
+        minicpmFamily(),  olmo2Family(),      olmoeFamily(),    orionFamily(),      phi2Family(),      phi3Family(),
+        qwen2Family(),    qwen2MoeFamily(),   qwen3Family(),    qwen3MoeFamily(),   seedOssFamily(),   smollm3Family(),
         stablelmFamily(), starcoder2Family(), xverseFamily()};
     return families;
 }

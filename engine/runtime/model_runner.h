@@ -29,6 +29,7 @@ public:
     [[nodiscard]] int threads() const override { return m_ops->threads(); }
 
     [[nodiscard]] const Model &model() const { return *m_model; }
+    void setRouterCallback(RouterCallback callback) { m_model->setRouterCallback(std::move(callback)); }
     [[nodiscard]] kernels::Ops &ops() { return *m_ops; }
     [[nodiscard]] kernels::DType kvType() const { return m_kvType; }
     [[nodiscard]] std::size_t kvBytes() const { return m_kv ? m_kv->bytes() : 0; } ///< of the whole pool

@@ -93,6 +93,16 @@ public:
         const Timer timer(m_profile, "layerNorm");
         m_ops->layerNorm(x, weight, bias, epsilon, out, stream);
     }
+    void zero(kernels::TensorView out, kernels::Stream &stream) override
+    {
+        const Timer timer(m_profile, "zero");
+        m_ops->zero(out, stream);
+    }
+    void copy(kernels::TensorView x, kernels::TensorView out, kernels::Stream &stream) override
+    {
+        const Timer timer(m_profile, "copy");
+        m_ops->copy(x, out, stream);
+    }
     void add(kernels::TensorView x, kernels::TensorView inout, kernels::Stream &stream) override
     {
         const Timer timer(m_profile, "add");

@@ -141,6 +141,19 @@ void CpuOps::layerNorm(TensorView x, const float *weight, const float *bias, flo
              [&](std::int64_t row) { m_level.layerNormRow(rowOf(x, row), weight, bias, epsilon, rowOf(out, row), n); });
 }
 
+void CpuOps::zero(TensorView out, Stream &)
+{
+    checkFloatView(out, 2);
+    overRows(out.shape[0], out.shape[1], [&](std::int64_t row) { std::fill_n(rowOf(out, row), out.shape[1], 0.0F); });
+}
+
+void CpuOps::copy(TensorView x, TensorView out, Stream &)
+{
+    checkNorm(x, out);
+    const std::int64_t n = x.shape[static_cast<std::size_t>(x.rank - 1)];
+    overRows(rowCount(x), n, [&](std::int64_t row) { std::copy_n(rowOf(x, row), n, rowOf(out, row)); });
+}
+
 void CpuOps::add(TensorView x, TensorView inout, Stream &)
 {
     checkSameShape(x, inout);

@@ -143,6 +143,20 @@ void ReferenceOps::layerNorm(TensorView x, const float *weight, const float *bia
     }
 }
 
+void ReferenceOps::zero(TensorView out, Stream &)
+{
+    checkFloatView(out, 2);
+    for (std::int64_t row = 0; row < out.shape[0]; ++row)
+        std::fill_n(rowOf(out, row), out.shape[1], 0.0F);
+}
+
+void ReferenceOps::copy(TensorView x, TensorView out, Stream &)
+{
+    checkNorm(x, out);
+    for (std::int64_t row = 0; row < rowCount(x); ++row)
+        std::copy_n(rowOf(x, row), x.shape[static_cast<std::size_t>(x.rank - 1)], rowOf(out, row));
+}
+
 void ReferenceOps::add(TensorView x, TensorView inout, Stream &)
 {
     checkSameShape(x, inout);

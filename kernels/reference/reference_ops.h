@@ -35,6 +35,8 @@ public:
     void rmsNorm(TensorView x, const float *weight, float epsilon, TensorView out, Stream &stream) override;
     void layerNorm(TensorView x, const float *weight, const float *bias, float epsilon, TensorView out,
                    Stream &stream) override;
+    void zero(TensorView out, Stream &stream) override;
+    void copy(TensorView x, TensorView out, Stream &stream) override;
     void add(TensorView x, TensorView inout, Stream &stream) override;
     void gatedAdd(TensorView x, TensorView gate, TensorView inout, Stream &stream) override;
     void scale(TensorView inout, float factor, Stream &stream) override;

@@ -224,7 +224,18 @@ void ModelConfigTest::refuses_data()
             checkpoint.set("llama.expert_count", whole(8));
             checkpoint.set("llama.expert_used_count", whole(2));
         },
-        {"expert_count", "8", "not supported"});
+        {"blk.0.ffn_gate_inp.weight", "missing"});
+    const auto mixture = [](const char *key, std::int64_t value) {
+        return [key, value](MemoryCheckpoint &checkpoint) {
+            checkpoint.set("llama.expert_count", whole(8));
+            checkpoint.set("llama.expert_used_count", whole(2));
+            checkpoint.set("llama." + std::string(key), value);
+        };
+    };
+    row("mixture of unknown scores", mixture("expert_gating_func", 4), {"expert_gating_func", "4", "sigmoid"});
+    row("mixture of uneven groups", mixture("expert_group_count", 3), {"expert_group_count", "3", "8 experts"});
+    row("mixture with too many groups", mixture("expert_group_used_count", 2), {"expert_group_used_count", "2"});
+    row("mixture of layers beyond", mixture("leading_dense_block_count", 9), {"leading_dense_block_count", "9"});
     row("multiplier", set("logit_scale", 2.0), {"logit_scale", "not supported"});
     row("head without table", [](MemoryCheckpoint &checkpoint) { checkpoint.eraseTensor("token_embd.weight"); },
         {"token_embd.weight", "missing"});

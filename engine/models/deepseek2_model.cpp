@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/models/config_reader.h"
+#include "engine/models/decoder_model.h"
+#include "engine/models/decoder_tensors.h"
+#include "engine/models/model_registry.h"
+
+#include <array>
+#include <cmath>
+
+namespace engine {
+namespace {
+
+/// Files give 0.1 times the mscale of all dimensions. With it the temperature of yarn moves from cosines and sines to
+/// the scores, squared, since it stood on queries and keys there. A file may say more by attn_factor.
+/// Source: transformers, modeling_deepseek_v3.
+void applyMscale(const ConfigReader &reader, ModelConfig &config)
+{
+    if (config.rope.scaling != RopeScaling::Yarn)
+        return;
+    const double growth = config.rope.factor > 1.0 ? std::log(config.rope.factor) : 0.0;
+    const double mscale = 1.0 + reader.number("rope.scaling.yarn_log_multiplier", 0.0) * growth;
+    config.attentionScale = static_cast<float>(config.attentionScale * mscale * mscale);
+    if (reader.has("rope.scaling.yarn_log_multiplier") && !reader.has("rope.scaling.attn_factor")
+        && !reader.has("rope.scaling.yarn_attn_factor"))
+        config.rope.attentionFactor = 1.0 / (1.0 + 0.1 * growth);
+}
+
+/// Latent attention, dense layers first, then experts with shared ones. V2 and V3 differ by what the keys say.
+/// Source: DeepSeek-AI 2024, arXiv:2405.04434 and arXiv:2412.19437.
+ModelConfig readDeepseek2Config(const Checkpoint &checkpoint)
+{
+    ModelConfig config = readCommonConfig(checkpoint, {.interleavedRope = true, .latent = true});
+    refuseLogitScale(checkpoint, config);
+    const ConfigReader reader(checkpoint.metadata(), config.architecture);
+    config.latent.fused = checkpoint.find("blk.0.attn_kv_b.weight") != nullptr;
+    applyMscale(reader, config);
+    if (config.moe.experts > 0)
+        readMoe(checkpoint, config, {});
+    return config;
+}
+
+void translateLatent(const HfConfig &config, HfKeys &keys)
+{
+    constexpr std::int64_t most = 1024;
+    const std::int64_t rotary = config.count("qk_rope_head_dim", most);
+    const std::int64_t rank = config.count("kv_lora_rank", most);
+    keys.set("attention.kv_lora_rank", rank);
+    if (config.has("q_lora_rank"))
+        keys.set("attention.q_lora_rank", config.count("q_lora_rank", 1 << 20));
+    keys.set("attention.key_length", rank + rotary);
+    keys.set("attention.value_length", rank);
+    keys.set("attention.key_length_mla", config.count("qk_nope_head_dim", most) + rotary);
+    keys.set("attention.value_length_mla", config.count("v_head_dim", most));
+    keys.set("attention.head_count_kv", std::int64_t{1});
+    keys.set("rope.dimension_count", rotary);
+    keys.set("rope.interleaved", config.boolean("rope_interleave").value_or(true));
+    if (config.boolean("attention_bias").value_or(false))
+        config.refuseValue("attention_bias", "false: latent attention with biases is not supported");
+}
+
+void translateRouter(const HfConfig &config, HfKeys &keys, bool third)
+{
+    constexpr std::int64_t most = 65536;
+    const std::string method = config.text("topk_method").value_or(third ? "noaux_tc" : "greedy");
+    if (method != "greedy" && method != "group_limited_greedy" && method != "noaux_tc")
+        config.refuseValue("topk_method", "greedy, group_limited_greedy or noaux_tc; others are not supported");
+    const std::string scores = config.text("scoring_func").value_or(third ? "sigmoid" : "softmax");
+    if (scores != "softmax" && scores != "sigmoid")
+        config.refuseValue("scoring_func", "softmax or sigmoid; others are not supported");
+    keys.set("expert_gating_func", std::int64_t{scores == "softmax" ? 1 : 2});
+    keys.set("expert_group_rule", std::string(method == "noaux_tc" ? "top2" : "max"));
+    if (method != "greedy" && config.has("n_group")) {
+        keys.set("expert_group_count", config.count("n_group", most));
+        keys.set("expert_group_used_count", config.count("topk_group", most));
+    }
+    keys.set("expert_weights_scale", config.number("routed_scaling_factor").value_or(third ? 2.5 : 1.0));
+    if (!third) // the library's class of V2 never norms the weights
+        keys.set("expert_weights_norm", false);
+    else if (!keys.has("expert_weights_norm"))
+        keys.set("expert_weights_norm", true);
+}
+
+void translateDeepseek2(const HfConfig &config, HfKeys &keys)
+{
+    translateLatent(config, keys);
+    if (!keys.has("expert_count"))
+        return;
+    if (config.count("moe_layer_freq", 1 << 20, 1) != 1)
+        config.refuseValue("moe_layer_freq", "1: experts in some of the later layers only are not supported");
+    keys.set("leading_dense_block_count", config.count("first_k_dense_replace", 1 << 20, 0, 0));
+    translateRouter(config, keys, config.text("model_type").value_or("") == "deepseek_v3");
+}
+
+} // namespace
+
+ModelFamily deepseek2Family()
+{
+    static constexpr std::array names = {
+        HfName{"model.layers.{}.self_attn.q_a_proj", "blk.{}.attn_q_a"},
+        HfName{"model.layers.{}.self_attn.q_a_layernorm", "blk.{}.attn_q_a_norm"},
+        HfName{"model.layers.{}.self_attn.q_b_proj", "blk.{}.attn_q_b"},
+        HfName{"model.layers.{}.self_attn.kv_a_proj_with_mqa", "blk.{}.attn_kv_a_mqa"},
+        HfName{"model.layers.{}.self_attn.kv_a_layernorm", "blk.{}.attn_kv_a_norm"},
+        HfName{"model.layers.{}.self_attn.kv_b_proj", "blk.{}.attn_kv_b"},
+        HfName{"model.layers.{}.mlp.gate.e_score_correction_bias", "blk.{}.exp_probs_b.bias"},
+        HfName{"model.layers.{}.mlp.shared_experts.gate_proj", "blk.{}.ffn_gate_shexp"},
+        HfName{"model.layers.{}.mlp.shared_experts.up_proj", "blk.{}.ffn_up_shexp"},
+        HfName{"model.layers.{}.mlp.shared_experts.down_proj", "blk.{}.ffn_down_shexp"},
+    };
+    HfFamily hf;
+    hf.modelTypes = {"deepseek_v2", "deepseek_v3"};
+    hf.architectures = {"DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM"};
+    hf.names = names;
+    hf.translate = translateDeepseek2;
+    return {"deepseek2", readDeepseek2Config, decoderTensors, loadDecoder, hf};
+}
+
+} // namespace engine

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/models/config_reader.h"
+#include "engine/models/decoder_model.h"
+#include "engine/models/decoder_tensors.h"
+#include "engine/models/model_registry.h"
+
+#include <array>
+
+namespace engine {
+namespace {
+
+/// All queries and all keys of a token are normed together; weights are those of the softmax over all experts.
+/// Source: Muennighoff et al. 2024, arXiv:2409.02060.
+ModelConfig readOlmoeConfig(const Checkpoint &checkpoint)
+{
+    ModelConfig config = readCommonConfig(checkpoint);
+    refuseLogitScale(checkpoint, config);
+    config.queryKeyNorm = QueryKeyNorm::All;
+    readMoe(checkpoint, config, {});
+    return config;
+}
+
+void translateOlmoe(const HfConfig &config, HfKeys &)
+{
+    if (config.number("clip_qkv"))
+        config.refuseValue("clip_qkv", "null: clipped queries, keys and values are not supported");
+}
+
+} // namespace
+
+ModelFamily olmoeFamily()
+{
+    HfFamily hf;
+    hf.modelTypes = {"olmoe"};
+    hf.architectures = {"OlmoeForCausalLM"};
+    hf.translate = translateOlmoe;
+    return {"olmoe", readOlmoeConfig, decoderTensors, loadDecoder, hf};
+}
+
+} // namespace engine

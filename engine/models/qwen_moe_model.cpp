@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/models/config_reader.h"
+#include "engine/models/decoder_model.h"
+#include "engine/models/decoder_tensors.h"
+#include "engine/models/model_registry.h"
+
+#include <array>
+
+namespace engine {
+namespace {
+
+/// Biases on queries, keys and values, and an expert that all tokens take, weighed by a gate of its own.
+/// Source: Yang et al. 2024, arXiv:2407.10671, section 2.2.2.
+ModelConfig readQwen2MoeConfig(const Checkpoint &checkpoint)
+{
+    ModelConfig config = readCommonConfig(checkpoint);
+    refuseLogitScale(checkpoint, config);
+    config.attentionBias = true;
+    readMoe(checkpoint, config, {.sharedGate = true});
+    return config;
+}
+
+/// Normed queries and keys; weights of the experts picked add up to 1 unless the file says otherwise.
+/// Source: Yang et al. 2025, arXiv:2505.09388.
+ModelConfig readQwen3MoeConfig(const Checkpoint &checkpoint)
+{
+    ModelConfig config = readCommonConfig(checkpoint);
+    refuseLogitScale(checkpoint, config);
+    config.queryKeyNorm = QueryKeyNorm::Head;
+    readMoe(checkpoint, config, {.normalise = true});
+    return config;
+}
+
+/// The classes of the library do not norm the weights where config.json is silent.
+void translateQwenMoe(const HfConfig &, HfKeys &keys)
+{
+    if (!keys.has("expert_weights_norm"))
+        keys.set("expert_weights_norm", false);
+}
+
+} // namespace
+
+ModelFamily qwen2MoeFamily()
+{
+    static constexpr std::array names = {
+        HfName{"model.layers.{}.mlp.shared_expert.gate_proj", "blk.{}.ffn_gate_shexp"},
+        HfName{"model.layers.{}.mlp.shared_expert.up_proj", "blk.{}.ffn_up_shexp"},
+        HfName{"model.layers.{}.mlp.shared_expert.down_proj", "blk.{}.ffn_down_shexp"},
+        HfName{"model.layers.{}.mlp.shared_expert_gate", "blk.{}.ffn_gate_inp_shexp"},
+    };
+    HfFamily hf;
+    hf.modelTypes = {"qwen2_moe"};
+    hf.architectures = {"Qwen2MoeForCausalLM"};
+    hf.names = names;
+    hf.translate = translateQwenMoe;
+    return {"qwen2moe", readQwen2MoeConfig, decoderTensors, loadDecoder, hf};
+}
+
+ModelFamily qwen3MoeFamily()
+{
+    HfFamily hf;
+    hf.modelTypes = {"qwen3_moe"};
+    hf.architectures = {"Qwen3MoeForCausalLM"};
+    hf.translate = translateQwenMoe;
+    return {"qwen3moe", readQwen3MoeConfig, decoderTensors, loadDecoder, hf};
+}
+
+} // namespace engine
