@@ -82,7 +82,6 @@ void TestChatStore::growingAnswerIsSavedInTime()
     const MessageRecord m = message(opened.store, 1, {}, MessageState::Streaming);
     opened.store.put(m);
     QTRY_VERIFY(opened.saved.contains(m.id));
-    QElapsedTimer sinceLast;
     qint64 handed = 0;
     qint64 worst = 0;
     QHash<qint64, qint64> when; // characters handed over -> time
