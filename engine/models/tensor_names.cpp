@@ -74,12 +74,31 @@ std::string describeShape(const std::vector<std::int64_t> &shape)
     return text + "]";
 }
 
+namespace {
+
+/// NVFP4 files may hold a factor of a whole matrix beside it; leaving it out would change every result.
+void refuseMatrixScale(const Checkpoint &checkpoint, const TensorInfo &tensor)
+{
+    constexpr std::string_view suffix = ".scale";
+    const std::string_view name = tensor.name;
+    if (!name.ends_with(suffix))
+        return;
+    const std::string matrix = std::string(name.substr(0, name.size() - suffix.size())) + ".weight";
+    if (checkpoint.find(matrix) != nullptr)
+        throw Error(ErrorCode::Refused,
+                    "tensor " + utf8::quoted(tensor.name) + " is a factor of the whole matrix " + utf8::quoted(matrix)
+                        + ", which is not supported; wanted a matrix that holds all its scales itself");
+}
+
+} // namespace
+
 void checkTensors(const Checkpoint &checkpoint, std::span<const ExpectedTensor> expected, int layers,
                   const std::function<bool(kernels::DType)> &supportsWeight)
 {
     for (const ExpectedTensor &wanted : expected)
         checkTensor(checkpoint, wanted, supportsWeight);
     for (const TensorInfo &tensor : checkpoint.tensors()) {
+        refuseMatrixScale(checkpoint, tensor);
         if (layerOf(tensor.name).value_or(0) >= layers)
             throw Error(ErrorCode::Refused,
                         "tensor " + utf8::quoted(tensor.name) + " belongs to a layer beyond block_count, which is "

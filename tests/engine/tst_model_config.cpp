@@ -258,6 +258,9 @@ void ModelConfigTest::refuses_data()
             checkpoint.setTensorType("blk.0.attn_q.weight", kernels::DType::F32, "Q8_K");
         },
         {"blk.0.attn_q.weight", "Q8_K", "not supported"});
+    row("factor of a matrix",
+        [](MemoryCheckpoint &checkpoint) { checkpoint.setTensor("blk.0.attn_q.scale", {1}, {0.5F}); },
+        {"blk.0.attn_q.scale", "blk.0.attn_q.weight", "not supported"});
     row("norm type",
         [](MemoryCheckpoint &checkpoint) {
             checkpoint.setTensorType("blk.0.attn_norm.weight", kernels::DType::Q8_0, "Q8_0");
