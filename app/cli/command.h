@@ -36,5 +36,6 @@ void addChat(CLI::App &app, const Select &select);
 void addLogits(CLI::App &app, const Select &select);
 void addPerplexity(CLI::App &app, const Select &select);
 void addBench(CLI::App &app, const Select &select);
+void addQuantize(CLI::App &app, const Select &select);
 
 } // namespace cli

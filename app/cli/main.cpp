@@ -28,6 +28,7 @@ void addCommands(CLI::App &app, const cli::Select &select)
     cli::addLogits(app, select);
     cli::addPerplexity(app, select);
     cli::addBench(app, select);
+    cli::addQuantize(app, select);
     cli::addDevices(app, select);
 }
 

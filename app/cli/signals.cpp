@@ -18,6 +18,7 @@ std::stop_token stopOnSignals(int graceMs)
     sigaddset(&signals, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     std::signal(SIGPIPE, SIG_IGN); // a closed pipe is a write error, not a sudden death
+    std::signal(SIGXFSZ, SIG_IGN); // and so is a limit on the size of files
 
     std::stop_source source;
     std::stop_token token = source.get_token();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/api/evaluate.h"
 
-#include "engine/runtime/loaded_model.h"
+#include "engine/runtime/watched_evaluator.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,8 +16,9 @@ constexpr int mostLogitRows = 128;
 /// One sequence at a time, in the first blocks of the pool.
 class LoadedEvaluator final : public Evaluator {
 public:
-    LoadedEvaluator(const std::string &path, const EngineConfig &config, const std::stop_token &stop)
-        : m_model(path, evaluationConfig(config), {}, stop)
+    LoadedEvaluator(const std::string &path, const EngineConfig &config, const std::stop_token &stop,
+                    const LoadedModel::OpsWrapper &wrap = {})
+        : m_model(path, evaluationConfig(config), {}, stop, wrap)
     {
         const EngineConfig &effective = m_model.info().effective;
         if (config.kv.numBlocks == 0 && config.kv.budgetBytes == 0) {
@@ -166,6 +167,12 @@ void summarise(double sum, double squares, PerplexityResult &result)
 std::unique_ptr<Evaluator> openEvaluator(const std::string &path, const EngineConfig &config, std::stop_token stop)
 {
     return std::make_unique<LoadedEvaluator>(path, config, stop);
+}
+
+std::unique_ptr<Evaluator> openWatchedEvaluator(const std::string &path, const EngineConfig &config,
+                                                std::stop_token stop, const LoadedModel::OpsWrapper &wrap)
+{
+    return std::make_unique<LoadedEvaluator>(path, config, stop, wrap);
 }
 
 PerplexityResult perplexity(Evaluator &evaluator, const std::string &text, const PerplexityOptions &options,

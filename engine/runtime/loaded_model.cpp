@@ -120,7 +120,7 @@ void checkBlockTokens(int blockTokens)
 } // namespace
 
 LoadedModel::LoadedModel(const std::string &path, const EngineConfig &config, const ProgressCallback &progress,
-                         std::stop_token stop)
+                         std::stop_token stop, const OpsWrapper &wrap)
 {
     checkConfig(config);
     const auto report = [&progress](double fraction, const char *stage) {
@@ -139,6 +139,8 @@ LoadedModel::LoadedModel(const std::string &path, const EngineConfig &config, co
         if (config.profile)
             m_profile = std::make_unique<Profile>();
         std::unique_ptr<kernels::Ops> ops = openOps(config, m_profile.get());
+        if (wrap)
+            ops = wrap(std::move(ops));
         const std::vector<ExpectedTensor> expected = family.tensors(model);
         checkTensors(*m_checkpoint, expected, model.layers,
                      [&ops](kernels::DType type) { return ops->supportsWeight(type); });

@@ -30,11 +30,13 @@ class LoadedModel {
 public:
     /// `fraction` 0..1 of the work, `stage` what is being done.
     using ProgressCallback = std::function<void(double fraction, const std::string &stage)>;
+    /// Puts operations that watch what passes around those of the backend.
+    using OpsWrapper = std::function<std::unique_ptr<kernels::Ops>(std::unique_ptr<kernels::Ops>)>;
 
     /// \throws Error Refused for a file that is broken or not supported, OutOfMemory, NoDevice, InvalidArgument,
     /// Cancelled when `stop` was requested between two tensors
     LoadedModel(const std::string &path, const EngineConfig &config, const ProgressCallback &progress,
-                std::stop_token stop);
+                std::stop_token stop, const OpsWrapper &wrap = {});
     ~LoadedModel();
 
     [[nodiscard]] const ModelInfo &info() const { return m_info; }
