@@ -118,6 +118,11 @@ bool ConfigReader::flag(std::string_view key, bool fallback) const
     return m_metadata.boolean(full(key)).value_or(fallback);
 }
 
+std::vector<std::int64_t> ConfigReader::numbers(std::string_view key) const
+{
+    return m_metadata.integers(full(key)).value_or(std::vector<std::int64_t>{});
+}
+
 std::vector<double> ConfigReader::positives(std::string_view key) const
 {
     if (!has(key))

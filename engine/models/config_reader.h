@@ -35,6 +35,8 @@ public:
     [[nodiscard]] double zeroOrPositive(std::string_view key, double fallback) const;
     [[nodiscard]] double number(std::string_view key, double fallback) const; ///< finite
     [[nodiscard]] bool flag(std::string_view key, bool fallback) const;
+    /// An array of whole numbers; empty where the key is absent.
+    [[nodiscard]] std::vector<std::int64_t> numbers(std::string_view key) const;
     /// An array of finite numbers above 0; empty where the key is absent.
     [[nodiscard]] std::vector<double> positives(std::string_view key) const;
     /// One flag per layer from an array of booleans or of numbers, where 0 is false; none where the key is absent.

@@ -12,6 +12,7 @@ GroupedAttention::GroupedAttention(const ModelConfig &config, int layer, WeightL
     , m_rope(rope)
     , m_layer(config.layer[static_cast<std::size_t>(layer)])
     , m_queryKeyNorm(config.queryKeyNorm)
+    , m_normAfterRope(config.normAfterRope)
 {
     m_shape.heads = m_layer.heads;
     m_shape.kvHeads = m_layer.kvHeads;
@@ -75,9 +76,12 @@ void GroupedAttention::run(TensorView x, TensorView target, bool accumulate, Dec
     const TensorView values = headsView(qkv, queryWidth() + kvWidth(), m_layer.kvHeads, m_shape.headDim);
 
     m_ops.linear(*m_qkv, x, qkv, floats(m_qkvBias), step.stream);
-    normQueriesAndKeys(qkv, step.stream);
+    if (!m_normAfterRope)
+        normQueriesAndKeys(qkv, step.stream);
     m_rope.apply(m_layer, queries, step);
     m_rope.apply(m_layer, keys, step);
+    if (m_normAfterRope)
+        normQueriesAndKeys(qkv, step.stream);
     m_ops.kvStore(keys, values, step.kvLayer, step.batch.slots, step.stream);
     m_ops.pagedAttention(queries, step.kvLayer, step.paged, m_shape,
                          headsView(attended, 0, m_layer.heads, m_shape.headDim), step.stream);

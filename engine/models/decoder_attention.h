@@ -32,6 +32,7 @@ private:
     DecoderRope &m_rope;
     LayerConfig m_layer;
     QueryKeyNorm m_queryKeyNorm;
+    bool m_normAfterRope;
     kernels::AttentionShape m_shape;
     std::unique_ptr<kernels::PackedWeight> m_qkv; ///< [(heads + 2 * kvHeads) * headDim, hidden]
     Tensor m_qkvBias;                             ///< [(heads + 2 * kvHeads) * headDim] or empty

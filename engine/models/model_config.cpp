@@ -155,16 +155,27 @@ void refuseUnknownBehaviour(const ConfigReader &reader)
         if (const double value = reader.number(key, 0.0); value != 0.0)
             reader.refuse(key, std::to_string(value), "0: this is not supported");
     }
+    for (const std::int64_t section : reader.numbers("rope.dimension_sections")) {
+        if (section != 0)
+            reader.refuse("rope.dimension_sections", "set",
+                          "absent: positions in more than one dimension are not supported");
+    }
     if (!reader.flag("attention.causal", true))
         reader.refuse("attention.causal", "false", "true: only causal attention is supported");
 }
 
+/// A factor, 0 being the format's way of saying that there is none.
+float readScale(const ConfigReader &reader, const char *key, double fallback)
+{
+    const double value = reader.zeroOrPositive(key, fallback);
+    return static_cast<float>(value == 0.0 ? fallback : value);
+}
+
 void readScales(const ConfigReader &reader, ModelConfig &config)
 {
-    config.attentionScale =
-        static_cast<float>(reader.positive("attention.scale", 1.0 / std::sqrt(static_cast<double>(config.headDim))));
-    config.embeddingScale = static_cast<float>(reader.positive("embedding_scale", 1.0));
-    config.residualScale = static_cast<float>(reader.positive("residual_scale", 1.0));
+    config.attentionScale = readScale(reader, "attention.scale", 1.0 / std::sqrt(static_cast<double>(config.headDim)));
+    config.embeddingScale = readScale(reader, "embedding_scale", 1.0);
+    config.residualScale = readScale(reader, "residual_scale", 1.0);
     config.attentionSoftCap = static_cast<float>(reader.zeroOrPositive("attn_logit_softcapping", 0.0));
     config.logitSoftCap = static_cast<float>(reader.zeroOrPositive("final_logit_softcapping", 0.0));
 }

@@ -86,6 +86,7 @@ struct ModelConfig {
     bool feedForwardNorm = true;                  ///< with `parallel`: the feed-forward part has a norm of its own
     std::string feedForwardNormName = "ffn_norm"; ///< the norm before the feed-forward part
     QueryKeyNorm queryKeyNorm = QueryKeyNorm::None;
+    bool normAfterRope = false;  ///< queries and keys are normed after they were rotated
     std::int64_t parameters = 0; ///< elements of all weights in the checkpoint
 
     [[nodiscard]] bool windowed() const { return maxWindow() > 0; }

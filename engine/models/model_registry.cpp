@@ -10,12 +10,12 @@ namespace engine {
 std::span<const ModelFamily> modelFamilies()
 {
     static const std::array families{
-        chatglmFamily(),  cohere2Family(),    commandRFamily(), deepseek2Family(),  ernie45Family(),   exaone4Family(),
-        exaoneFamily(),   gemma2Family(),     gemma3Family(),   gemmaFamily(),      glm4Family(),      gpt2Family(),
-        gptNeoxFamily(),  gptOssFamily(),     graniteFamily(),  graniteMoeFamily(), internlm2Family(), llamaFamily(),
-        minicpmFamily(),  olmo2Family(),      olmoeFamily(),    orionFamily(),      phi2Family(),      phi3Family(),
-        qwen2Family(),    qwen2MoeFamily(),   qwen3Family(),    qwen3MoeFamily(),   seedOssFamily(),   smollm3Family(),
-        stablelmFamily(), starcoder2Family(), xverseFamily()};
+        chatglmFamily(), cohere2Family(),  commandRFamily(),   deepseek2Family(),  ernie45Family(),  exaone4Family(),
+        exaoneFamily(),  gemma2Family(),   gemma3Family(),     gemmaFamily(),      glm4Family(),     gpt2Family(),
+        gptNeoxFamily(), gptOssFamily(),   graniteFamily(),    graniteMoeFamily(), hunyuanFamily(),  internlm2Family(),
+        llamaFamily(),   minicpmFamily(),  olmo2Family(),      olmoeFamily(),      orionFamily(),    phi2Family(),
+        phi3Family(),    qwen2Family(),    qwen2MoeFamily(),   qwen3Family(),      qwen3MoeFamily(), seedOssFamily(),
+        smollm3Family(), stablelmFamily(), starcoder2Family(), xverseFamily()};
     return families;
 }
 

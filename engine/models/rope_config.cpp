@@ -47,8 +47,9 @@ std::string ScalingReader::typeName() const
 {
     if (m_keys.factorTensors && !m_reader.has(key("type")))
         return "longrope";
-    const bool old = m_keys.scaling == std::string_view("rope.scaling.") && m_reader.has("rope.scale_linear");
-    return m_reader.text(key("type"), old ? "linear" : "none");
+    // Old files give a factor alone, which is one of linear scaling; 0 stands for none.
+    const double factor = m_reader.number(key("factor"), m_reader.number("rope.scale_linear", 0.0));
+    return m_reader.text(key("type"), factor > 0.0 ? "linear" : "none");
 }
 
 void ScalingReader::read()

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 namespace {
 
@@ -44,7 +45,10 @@ private slots:
     void sequences();
 
 private:
+    engine::Evaluator &evaluator(bool reference);
+
     QList<QJsonObject> m_lines;
+    std::unique_ptr<engine::Evaluator> m_evaluators[2];
 };
 
 void GemmaGoldensTest::initTestCase()
@@ -59,6 +63,17 @@ void GemmaGoldensTest::initTestCase()
             m_lines.append(QJsonDocument::fromJson(line).object());
     }
     QVERIFY(!m_lines.isEmpty());
+}
+
+engine::Evaluator &GemmaGoldensTest::evaluator(bool reference)
+{
+    std::unique_ptr<engine::Evaluator> &made = m_evaluators[reference ? 1 : 0];
+    if (!made) {
+        engine::EngineConfig config;
+        config.backend = reference ? engine::BackendKind::Reference : engine::BackendKind::Auto;
+        made = engine::openEvaluator(modelFile().toStdString(), config, {});
+    }
+    return *made;
 }
 
 void GemmaGoldensTest::sequences_data()
@@ -82,9 +97,6 @@ void GemmaGoldensTest::sequences()
     QFETCH(int, index);
     QFETCH(bool, reference);
     const QJsonObject &line = m_lines[index];
-    engine::EngineConfig config;
-    config.backend = reference ? engine::BackendKind::Reference : engine::BackendKind::Auto;
-    const auto evaluator = engine::openEvaluator(modelFile().toStdString(), config, {});
     const std::vector<int> prompt = idsOf(line[QStringLiteral("prompt_ids")]);
     const std::vector<int> greedy = idsOf(line[QStringLiteral("greedy_ids")]);
     const QJsonArray margins = line[QStringLiteral("margins")].toArray();
@@ -108,7 +120,7 @@ void GemmaGoldensTest::sequences()
         if (margins[step].toDouble() >= (reference ? 0.005 : 0.35))
             wrong += top == greedy[static_cast<std::size_t>(step)] ? 0 : 1;
     };
-    evaluator->logits(ids, true, row, {});
+    evaluator(reference).logits(ids, true, row, {});
     qInfo("ten best: max %g", most);
     QVERIFY(compared >= 10);
     QCOMPARE(wrong, 0);

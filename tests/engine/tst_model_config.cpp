@@ -78,6 +78,7 @@ private slots:
     void dynamicRope();
     void longRopeByKeysAndByTensors();
     void windowsAndTheirRope();
+    void zerosAndOldKeys();
     void layersWithoutRotation();
     void biasesOfOneLayerAreWantedOfAll();
 };
@@ -215,6 +216,8 @@ void ModelConfigTest::refuses_data()
         },
         {"rope.scaling.factor", "0.5", "dynamic"});
     row("clamped", set("attention.clamp_kqv", 8.0), {"attention.clamp_kqv", "not supported"});
+    row("positions of images", set("rope.dimension_sections", std::vector<std::int64_t>{8, 12, 12, 0}),
+        {"rope.dimension_sections", "not supported"});
     row("not causal", set("attention.causal", false), {"attention.causal", "false"});
     row("soft cap negative", set("attn_logit_softcapping", -1.0), {"attn_logit_softcapping", "-1"});
     row("heads differ", set("attention.head_count", std::vector<std::int64_t>{4, 2}), {"attention.head_count"});
@@ -478,6 +481,21 @@ void ModelConfigTest::windowsAndTheirRope()
     QVERIFY_THROWS_EXCEPTION(engine::Error,
                              configWith({{"attention.sliding_window", window},
                                          {"attention.sliding_window_pattern", std::vector<bool>{true}}}));
+}
+
+/// Files of llama.cpp's own making may say 0 where they mean "none", and give a factor without a type.
+void ModelConfigTest::zerosAndOldKeys()
+{
+    const engine::ModelConfig zeros = configWith(
+        {{"attention.scale", 0.0}, {"embedding_scale", 0.0}, {"residual_scale", 0.0}, {"rope.scaling.factor", 0.0}});
+    QCOMPARE(zeros.attentionScale, static_cast<float>(1.0 / std::sqrt(8.0)));
+    QVERIFY(zeros.embeddingScale == 1.0F && zeros.residualScale == 1.0F);
+    QVERIFY(zeros.rope.scaling == engine::RopeScaling::None);
+    for (const char *key : {"rope.scaling.factor", "rope.scale_linear"}) {
+        const engine::ModelConfig old = configWith({{key, 4.0}});
+        QVERIFY(old.rope.scaling == engine::RopeScaling::Linear);
+        QCOMPARE(old.rope.factor, 4.0);
+    }
 }
 
 void ModelConfigTest::layersWithoutRotation()
