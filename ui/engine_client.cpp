@@ -22,10 +22,12 @@ constexpr qsizetype rememberedRequests = 4096;
 /// New text of one request within one drain.
 struct EngineClient::TextGroup {
     quint64 id = 0;
-    std::string text;
+    std::string text{};
+    std::string reasoning{};
+    std::vector<engine::ToolCallDelta> toolCalls{};
     int tokens = 0;
     int cachedTokens = 0;
-    std::vector<engine::SampledToken> sampled;
+    std::vector<engine::SampledToken> sampled{};
 };
 
 /// Handles the events of one drain in order; text waits until its request's next other event or the end.
@@ -62,6 +64,8 @@ public:
     {
         TextGroup &group = groupOf(e.id);
         group.text += e.text;
+        group.reasoning += e.reasoning;
+        std::move(e.toolCalls.begin(), e.toolCalls.end(), std::back_inserter(group.toolCalls));
         group.tokens += int(e.ids.size());
         group.cachedTokens = std::max(group.cachedTokens, e.cachedTokens);
         std::move(e.logprobs.begin(), e.logprobs.end(), std::back_inserter(group.sampled));
@@ -96,13 +100,17 @@ private:
             if (group.id == id)
                 return group;
         }
-        m_groups.push_back({id, {}, 0, 0, {}});
+        m_groups.push_back({.id = id});
         return m_groups.back();
     }
 
     void send(const TextGroup &group)
     {
+        if (!group.reasoning.empty())
+            emit m_client.reasoningAppended(group.id, QString::fromStdString(group.reasoning));
         emit m_client.textAppended(group.id, QString::fromStdString(group.text), group.tokens, group.cachedTokens);
+        if (!group.toolCalls.empty())
+            emit m_client.toolCallsAppended(group.id, group.toolCalls);
         if (!group.sampled.empty())
             emit m_client.tokensSampled(group.id, group.sampled);
     }

@@ -103,8 +103,13 @@ signals:
 
     void requestSubmitted(quint64 id);
     void requestAccepted(quint64 id, int promptTokens);
-    /// New text of one request; `tokens` is how many it is made of, `cachedTokens` how much of the prompt was cached.
+    /// New text of one request, without reasoning and tool calls; comes with every new token. `tokens` is how many it
+    /// is made of, `cachedTokens` how much of the prompt was cached.
     void textAppended(quint64 id, const QString &text, int tokens, int cachedTokens);
+    /// What a model that marks its reasoning thought; before the textAppended of the same tokens.
+    void reasoningAppended(quint64 id, const QString &text);
+    /// What it adds to its calls of tools; after the textAppended of the same tokens.
+    void toolCallsAppended(quint64 id, const std::vector<engine::ToolCallDelta> &calls);
     void tokensSampled(quint64 id, const std::vector<engine::SampledToken> &tokens); ///< only with logprobs
     void requestFinished(quint64 id, const engine::RequestFinished &result);
 

@@ -268,15 +268,25 @@ std::string FakeEngine::blockText(int block)
     return "text of block " + std::to_string(block);
 }
 
-std::string FakeEngine::nextPiece(Running &running) const
+std::string FakeEngine::nextPiece(const std::string &text, std::size_t &at)
 {
-    const std::string &text = m_script.answer;
-    std::size_t end = text.find(' ', running.textAt + 1);
-    if (end == std::string::npos)
-        end = text.size();
-    const std::string piece = text.substr(running.textAt, end - running.textAt);
-    running.textAt = end >= text.size() ? 0 : end;
-    return piece;
+    const std::size_t begin = at;
+    at = std::min(text.find(' ', begin + 1), text.size());
+    return text.substr(begin, at - begin);
+}
+
+// Reasoning first, then the answer again and again; a call of a tool, in two parts, ends it.
+void FakeEngine::fillLocked(TokenEvent &event, Running &running) const
+{
+    if (running.reasoningAt < m_script.reasoning.size()) {
+        event.reasoning = nextPiece(m_script.reasoning, running.reasoningAt);
+        return;
+    }
+    event.text = nextPiece(m_script.answer, running.textAt);
+    if (running.textAt >= m_script.answer.size())
+        running.textAt = 0;
+    if (running.generated + 1 == running.limit && !m_script.toolCall.name.empty())
+        event.toolCalls = {{0, m_script.toolCall.name, ""}, {0, "", m_script.toolCall.arguments}};
 }
 
 // Takes free or cached blocks until the context fits; a full pool just stops growing, as the fake never preempts.
@@ -317,7 +327,7 @@ StepRow FakeEngine::advanceLocked(RequestId id, Running &running, StepStats &sta
     if (running.prefilled >= m_script.promptTokens) {
         TokenEvent event;
         event.id = id;
-        event.text = nextPiece(running);
+        fillLocked(event, running);
         event.ids = {running.generated};
         event.cachedTokens = m_script.cachedTokens;
         if (++running.generated == 1) {

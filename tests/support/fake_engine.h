@@ -12,6 +12,8 @@
 /// What a FakeEngine does; tests fill it in.
 struct FakeEngineScript {
     std::string answer = "A block is a page of the cache. "; ///< repeated, one word or space-led piece per token
+    std::string reasoning{};     ///< thought before the answer, once, in pieces as the answer
+    engine::ToolCall toolCall{}; ///< made with the last token, when it has a name
     int promptTokens = 24;
     int cachedTokens = 16;
     int answerTokens = 64;    ///< of a request without maxTokens
@@ -71,6 +73,7 @@ private:
         int generated = 0;
         int limit = 0;
         std::size_t textAt = 0;
+        std::size_t reasoningAt = 0;
         double arrived = 0;
         double firstToken = 0;
         double lastToken = 0;
@@ -85,7 +88,8 @@ private:
     std::uint64_t appliedLocked();
     void publishLocked();
     [[nodiscard]] double now() const;
-    [[nodiscard]] std::string nextPiece(Running &running) const;
+    static std::string nextPiece(const std::string &text, std::size_t &at);
+    void fillLocked(engine::TokenEvent &event, Running &running) const;
 
     FakeEngineScript m_script;
     mutable std::mutex m_mutex;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Writes chats into the store given as its argument until it is killed, and says on standard output what it did:
-//   a ID CHARACTERS MICROSECONDS   so much of a growing answer was handed to the store, at this time
-//   f ID CHARACTERS                a finished message was handed over
-//   s ID CHARACTERS FINISHED       the store announced this as saved
-//   ready                          the store is open
+//   a ID CHARACTERS MICROSECONDS   so much of a growing answer, its reasoning and calls of tools included, was handed
+//   to the store, at this time f ID CHARACTERS                a finished message was handed over s ID CHARACTERS
+//   FINISHED       the store announced this as saved ready                          the store is open
 
 #include "ui/chat/chat_store.h"
 
@@ -23,6 +22,11 @@ long long nowMicroseconds()
 {
     return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
         .count();
+}
+
+qint64 charactersOf(const MessageRecord &message)
+{
+    return message.text.size() + message.reasoning.size() + message.toolCalls.size();
 }
 
 /// Question and streamed answer, again and again.
@@ -56,7 +60,7 @@ private:
     void putFinished(const MessageRecord &message)
     {
         putWithChat(message);
-        std::printf("f %lld %lld\n", static_cast<long long>(message.id), static_cast<long long>(message.text.size()));
+        std::printf("f %lld %lld\n", static_cast<long long>(message.id), static_cast<long long>(charactersOf(message)));
         std::fflush(stdout);
     }
 
@@ -75,6 +79,8 @@ private:
         m_answer.role = QStringLiteral("assistant");
         m_answer.state = MessageState::Streaming;
         m_answer.text.clear();
+        m_answer.reasoning.clear();
+        m_answer.toolCalls.clear();
         putWithChat(m_answer);
         m_tokens = 0;
     }
@@ -82,10 +88,13 @@ private:
     void step()
     {
         const QString token = QStringLiteral("tok%1 ").arg(m_tokens);
-        m_answer.text += token;
-        m_store.put(TextAppended{m_answer.id, token});
+        const auto part = static_cast<MessagePart>((m_tokens / 7) % 3); // thoughts and calls are kept as the text is
+        (part == MessagePart::Reasoning       ? m_answer.reasoning
+             : part == MessagePart::ToolCalls ? m_answer.toolCalls
+                                              : m_answer.text) += token;
+        m_store.put(TextAppended{m_answer.id, token, part});
         std::printf("a %lld %lld %lld\n", static_cast<long long>(m_answer.id),
-                    static_cast<long long>(m_answer.text.size()), nowMicroseconds());
+                    static_cast<long long>(charactersOf(m_answer)), nowMicroseconds());
         std::fflush(stdout);
         if (++m_tokens < tokensPerAnswer)
             return;
@@ -110,7 +119,8 @@ int main(int argc, char **argv)
     Writer writer(store);
     QObject::connect(&store, &ChatStore::saved, &writer, [](const QVector<SavedMessage> &messages) {
         for (const SavedMessage &m : messages)
-            std::printf("s %lld %lld %d\n", static_cast<long long>(m.id), static_cast<long long>(m.characters),
+            std::printf("s %lld %lld %d\n", static_cast<long long>(m.id),
+                        static_cast<long long>(m.characters + m.reasoningCharacters + m.toolCallCharacters),
                         m.finished ? 1 : 0);
         std::fflush(stdout);
     });

@@ -85,6 +85,8 @@ private slots:
     void storedChatsDoNotReplaceLiveOnes();
     void growingTextOfAnotherProgramIsInterrupted();
     void requestsTakeTurns();
+    void reasoningAndCallsAreSentApart();
+    void partsGrowApart();
 };
 
 void TestChatModel::emptyChatsAreNotKept()
@@ -309,6 +311,57 @@ void TestChatModel::requestsTakeTurns()
     QCOMPARE(sent[1].content, std::string("a\n\nb"));
     QCOMPARE(sent[2].content, std::string("c"));
     QCOMPARE(requestMessages(QStringLiteral("  "), {}).size(), 0u);
+}
+
+void TestChatModel::reasoningAndCallsAreSentApart()
+{
+    MessageRecord question;
+    question.role = user();
+    question.text = QStringLiteral("q");
+    MessageRecord answer;
+    answer.role = assistant();
+    answer.text = QStringLiteral("a");
+    answer.reasoning = QStringLiteral("hm");
+    MessageRecord thought = answer; // stopped before its first word
+    thought.text.clear();
+    MessageRecord called = thought;
+    called.toolCalls = QStringLiteral("\x1Eweather\x1F{\"city\": \"Bonn\"}\x1Enow\x1F");
+    const auto sent = requestMessages({}, {question, answer, question, thought, question, called});
+    QCOMPARE(sent.size(), 4u);
+    QCOMPARE(sent[0].reasoning, std::string());
+    QCOMPARE(sent[1].content, std::string("a"));
+    QCOMPARE(sent[1].reasoning, std::string("hm"));
+    QVERIFY(sent[1].toolCalls.empty());
+    QCOMPARE(sent[2].content, std::string("q\n\nq"));
+    QCOMPARE(sent[3].content, std::string());
+    const std::vector<engine::ToolCall> calls{{"weather", "{\"city\": \"Bonn\"}"}, {"now", "{}"}};
+    QVERIFY(sent[3].toolCalls == calls);
+}
+
+void TestChatModel::partsGrowApart()
+{
+    Fixture f;
+    const qint64 chat = f.model.addChat();
+    const qint64 question = f.model.addMessage(chat, 0, user(), QStringLiteral("q"), MessageState::Done).id;
+    const qint64 answer = f.model.addMessage(chat, question, assistant(), {}, MessageState::Streaming).id;
+    f.changes.clear();
+    f.model.appendText(chat, answer, QStringLiteral("thought"), MessagePart::Reasoning);
+    f.model.appendText(chat, answer, QStringLiteral("said"));
+    f.model.appendText(chat, answer,
+                       QStringLiteral("\x1E"
+                                      "f\x1F{}"),
+                       MessagePart::ToolCalls);
+    const MessageRecord *message = f.model.message(chat, answer);
+    QCOMPARE(message->reasoning, QStringLiteral("thought"));
+    QCOMPARE(message->text, QStringLiteral("said"));
+    QCOMPARE(message->toolCalls,
+             QStringLiteral("\x1E"
+                            "f\x1F{}"));
+    QCOMPARE(f.changes.size(), 3u);
+    QCOMPARE(std::get<TextAppended>(f.changes[0]).part, MessagePart::Reasoning);
+    QCOMPARE(std::get<TextAppended>(f.changes[1]).part, MessagePart::Text);
+    QCOMPARE(std::get<TextAppended>(f.changes[2]).part, MessagePart::ToolCalls);
+    QCOMPARE(f.titles(), QStringList{QStringLiteral("q")});
 }
 
 QTEST_GUILESS_MAIN(TestChatModel)

@@ -17,6 +17,15 @@ using namespace ui;
 using namespace chat_store_fixtures;
 using Mode = StoreStatus::Mode;
 
+namespace {
+
+qint64 charactersOf(const MessageRecord &message)
+{
+    return message.text.size() + message.reasoning.size() + message.toolCalls.size();
+}
+
+} // namespace
+
 class TestChatStore : public QObject {
     Q_OBJECT
 
@@ -26,6 +35,7 @@ private slots:
     void savedMeansCommitted();
     void growingAnswerIsSavedInTime();
     void interruptedAnswerKeepsItsText();
+    void partsGrowApart();
     void usesWalAndFullSync();
     void secondProgramReadsOnly();
     void secondProgramTakesOver();
@@ -54,6 +64,9 @@ void TestChatStore::keepsRecords()
         c = chat(opened.store, QStringLiteral("量化 \"quoted\" 🙂"));
         m = message(opened.store, c.id, QStringLiteral("line\n\u202E bidi 🙂\0 nul"));
         m.parentId = 77;
+        m.reasoning = QStringLiteral("the user wants 🙂");
+        m.toolCalls = QStringLiteral("\x1Eweather\x1F{\"city\": \"Bonn\"}");
+        m.reasoningMs = 3214.5;
         c.headId = m.id;
         opened.store.put(c);
         opened.store.put(m);
@@ -127,6 +140,38 @@ void TestChatStore::interruptedAnswerKeepsItsText()
     QVERIFY(messages[0].text.startsWith(QStringLiteral("start 0 1 2 "))
             && messages[0].text.endsWith(QStringLiteral(" 298 299 ")));
     QCOMPARE(runSql(path(), {QStringLiteral("SELECT count(*) FROM piece")}).toInt(), 0);
+}
+
+void TestChatStore::partsGrowApart()
+{
+    qint64 id = 0;
+    {
+        Opened opened(path());
+        const MessageRecord m = message(opened.store, 5, {}, MessageState::Streaming);
+        id = m.id;
+        opened.store.put(m);
+        opened.store.put(TextAppended{id, QStringLiteral("let me "), MessagePart::Reasoning});
+        opened.store.put(TextAppended{id, QStringLiteral("think"), MessagePart::Reasoning});
+        opened.store.put(TextAppended{id, QStringLiteral("It is 4."), MessagePart::Text});
+        opened.store.put(TextAppended{id,
+                                      QStringLiteral("\x1E"
+                                                     "add\x1F{}"),
+                                      MessagePart::ToolCalls});
+        opened.store.put(TextAppended{id, QStringLiteral(" Sure.")});
+        QTRY_COMPARE(opened.saved.value(id).characters, 14);
+        QCOMPARE(opened.saved.value(id).reasoningCharacters, 12);
+        QCOMPARE(opened.saved.value(id).toolCallCharacters, 7);
+        QVERIFY(!opened.saved.value(id).finished);
+    }
+    Opened opened(path());
+    const auto messages = opened.messages(5);
+    QCOMPARE(messages.size(), 1);
+    QCOMPARE(messages[0].state, MessageState::Interrupted);
+    QCOMPARE(messages[0].reasoning, QStringLiteral("let me think"));
+    QCOMPARE(messages[0].text, QStringLiteral("It is 4. Sure."));
+    QCOMPARE(messages[0].toolCalls,
+             QStringLiteral("\x1E"
+                            "add\x1F{}"));
 }
 
 void TestChatStore::usesWalAndFullSync()
@@ -273,6 +318,12 @@ void TestChatStore::searchFindsText()
     QCOMPARE(search(QStringLiteral("0%")), QVector<qint64>{11});
     QCOMPARE(search(QStringLiteral("sure_")), QVector<qint64>{11});
     QCOMPARE(search(QStringLiteral("_quick")), QVector<qint64>());
+    MessageRecord thought = message(opened.store, 12, QStringLiteral("an answer"));
+    thought.reasoning = QStringLiteral("zebra");
+    thought.toolCalls = QStringLiteral("\x1Ezebra\x1F{}");
+    opened.store.put(thought);
+    QCOMPARE(search(QStringLiteral("an answer")), QVector<qint64>{12});
+    QCOMPARE(search(QStringLiteral("zebra")), QVector<qint64>()); // what is answered is searched, not what was thought
     QCOMPARE(search(QStringLiteral("'; DROP TABLE chat; --")), QVector<qint64>());
 }
 
@@ -332,17 +383,17 @@ void TestChatStore::killOnce(int round, int *worstLossMs)
     for (auto it = finished.begin(); it != finished.end(); ++it) {
         QVERIFY2(found.contains(it.key()),
                  qPrintable(QStringLiteral("round %1: message %2 is lost").arg(round).arg(it.key())));
-        QCOMPARE(found[it.key()].text.size(), it.value());
+        QCOMPARE(charactersOf(found[it.key()]), it.value());
         QCOMPARE(found[it.key()].state, MessageState::Done);
     }
     for (auto it = partial.begin(); it != partial.end(); ++it) {
         QVERIFY2(found.contains(it.key()),
                  qPrintable(QStringLiteral("round %1: partial %2 is lost").arg(round).arg(it.key())));
-        QVERIFY(found[it.key()].text.size() >= it.value());
+        QVERIFY(charactersOf(found[it.key()]) >= it.value());
     }
     for (auto it = handed.begin(); it != handed.end(); ++it)
         for (const auto &[characters, time] : it.value())
-            if (found.value(it.key()).text.size() < characters)
+            if (charactersOf(found.value(it.key())) < characters)
                 *worstLossMs = std::max(*worstLossMs, static_cast<int>((killed - time) / 1000));
     for (const MessageRecord &m : found)
         QVERIFY(m.state != MessageState::Streaming);

@@ -2,6 +2,7 @@
 // Stores that are old, new, foreign or damaged.
 #include "tests/support/chat_store_fixtures.h"
 #include "tests/support/shared_data.h"
+#include "ui/chat/chat_store_schema.h"
 
 #include <QRandomGenerator>
 #include <QTemporaryDir>
@@ -23,6 +24,7 @@ private slots:
     void survivesRandomDamage();
     void messagesWithoutAChatAreAdopted();
     void migratesTheFirstVersion();
+    void migratesTheSecondVersion();
 
 private:
     [[nodiscard]] QString path() const { return m_dir->filePath(QStringLiteral("data/chats.sqlite")); }
@@ -172,6 +174,62 @@ void TestChatStoreDamage::migratesTheFirstVersion()
     QCOMPARE(opened.chats[0].title, QStringLiteral("old"));
     QCOMPARE(opened.chats[0].messageCount, 2);
     QCOMPARE(opened.messages(7).size(), 2);
+    QVERIFY(asideFiles(QFileInfo(path()).path()).isEmpty());
+}
+
+/// A store from before reasoning was kept: everything in it stays, a growing answer included.
+void TestChatStoreDamage::migratesTheSecondVersion()
+{
+    QDir().mkpath(QFileInfo(path()).path());
+    runSql(
+        path(),
+        {"CREATE TABLE chat(id INTEGER PRIMARY KEY, title TEXT NOT NULL, title_edited INTEGER NOT NULL, system_prompt "
+         "TEXT NOT NULL, head_id INTEGER NOT NULL, created_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL, "
+         "deleted_ms INTEGER NOT NULL, model TEXT NOT NULL DEFAULT '', message_count INTEGER NOT NULL DEFAULT 0)",
+         "CREATE TABLE message(id INTEGER PRIMARY KEY, chat_id INTEGER NOT NULL, parent_id INTEGER NOT NULL, role TEXT "
+         "NOT NULL, text TEXT NOT NULL, state INTEGER NOT NULL, reason TEXT NOT NULL, error TEXT NOT NULL, model TEXT "
+         "NOT NULL, prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT "
+         "NULL, ttft_ms REAL NOT NULL, tokens_per_second REAL NOT NULL, created_ms INTEGER NOT NULL)",
+         "CREATE INDEX message_chat ON message(chat_id)",
+         "CREATE TABLE piece(id INTEGER PRIMARY KEY, message_id INTEGER NOT NULL, text TEXT NOT NULL)",
+         "CREATE INDEX piece_message ON piece(message_id)", "INSERT INTO chat VALUES(7,'old',1,'sys',10,1,2,0,'m',3)",
+         "INSERT INTO message VALUES(8,7,0,'user','q',0,'','','',0,0,0,0,0,1)",
+         "INSERT INTO message VALUES(9,7,8,'assistant','a',0,'stop','why','m',1,2,3,4.5,5.5,6)",
+         "INSERT INTO message VALUES(10,7,9,'assistant','b',1,'','','m',0,0,0,0,0,7)",
+         "INSERT INTO piece VALUES(1,10,'c')", "INSERT INTO piece VALUES(2,10,'d')",
+         QStringLiteral("PRAGMA application_id = %1").arg(0x4C617468), "PRAGMA user_version = 2"});
+    Opened opened(path());
+    QCOMPARE(opened.statuses.last().mode, Mode::Writable);
+    QVERIFY(opened.statuses.last().reason.isEmpty());
+    QCOMPARE(runSql(path(), {"PRAGMA user_version"}).toInt(), schema::currentVersion());
+    QCOMPARE(opened.chats.size(), 1);
+    QCOMPARE(opened.chats[0].title, QStringLiteral("old"));
+    QCOMPARE(opened.chats[0].systemPrompt, QStringLiteral("sys"));
+    QCOMPARE(opened.chats[0].messageCount, 3);
+    const auto messages = opened.messages(7);
+    QCOMPARE(messages.size(), 3);
+    MessageRecord answer;
+    answer.id = 9;
+    answer.chatId = 7;
+    answer.parentId = 8;
+    answer.role = QStringLiteral("assistant");
+    answer.text = QStringLiteral("a");
+    answer.reason = QStringLiteral("stop");
+    answer.error = QStringLiteral("why");
+    answer.model = QStringLiteral("m");
+    answer.promptTokens = 1;
+    answer.completionTokens = 2;
+    answer.cachedTokens = 3;
+    answer.ttftMs = 4.5;
+    answer.tokensPerSecond = 5.5;
+    answer.createdMs = 6;
+    QCOMPARE(messages[1], answer);
+    QCOMPARE(messages[2].text, QStringLiteral("bcd"));
+    QCOMPARE(messages[2].state, MessageState::Interrupted);
+    answer.reasoning = QStringLiteral("thought"); // and new messages are kept with their new parts
+    opened.store.put(answer);
+    QTRY_VERIFY(opened.saved.contains(9));
+    QCOMPARE(opened.messages(7)[1], answer);
     QVERIFY(asideFiles(QFileInfo(path()).path()).isEmpty());
 }
 

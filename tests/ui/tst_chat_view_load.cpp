@@ -87,9 +87,13 @@ private slots:
     void hookSeesFilesAndConnections();
     void hostileText_data();
     void hostileText();
+    void hostileParts_data() { hostileText_data(); }
+    void hostileParts();
     void eightChatsStream();
 
 private:
+    void stream(const QString &source, MessagePart part);
+
     std::unique_ptr<Theme> m_theme;
     std::unique_ptr<ChatView> m_view;
 };
@@ -162,6 +166,42 @@ void TestChatViewLoad::hostileText_data()
         QTest::newRow(qPrintable(input.name)) << QString::fromUtf8(shared_data::read(input.path));
 }
 
+void TestChatViewLoad::stream(const QString &source, MessagePart part)
+{
+    const qsizetype step = std::max<qsizetype>(4, source.size() / 60);
+    for (qsizetype i = 0; i < source.size(); i += step) {
+        m_view->append(1, source.mid(i, step), part);
+        runLoop(ChatView::frameMs / 2);
+    }
+}
+
+/// The same as reasoning that is shown while it grows, then as a call's arguments; at last the block is folded.
+void TestChatViewLoad::hostileParts()
+{
+    QFETCH(QString, source);
+    auto *app = static_cast<TimedApplication *>(qApp);
+    m_view->addMessage(assistant(1, {}, false));
+    m_view->append(1, QStringLiteral("So: "), MessagePart::Reasoning);
+    m_view->setUnfolded(1, true);
+    m_view->grab(); // fonts are loaded
+    app->startRecording();
+    stream(source, MessagePart::Reasoning);
+    m_view->append(1,
+                   QStringLiteral("\x1E"
+                                  "call\x1F"),
+                   MessagePart::ToolCalls);
+    stream(source, MessagePart::ToolCalls);
+    m_view->finish(1, {});
+    m_view->setUnfolded(1, false);
+    m_view->setUnfolded(1, true);
+    QCoreApplication::processEvents();
+    app->stopRecording();
+    qInfo("%lld handlers, P99 %.1f ms, longest %.1f ms", static_cast<long long>(app->handlers()),
+          app->percentileMs(0.99), app->longestMs());
+    QVERIFY(m_view->document().message(0).view.reasoning.size() > source.size());
+    QVERIFY2(app->longestMs() <= 50, "the UI thread was kept for over 50 ms");
+}
+
 /// Streams the text and looks at the longest time the UI thread was kept, and at what was opened meanwhile.
 void TestChatViewLoad::hostileText()
 {
@@ -172,11 +212,7 @@ void TestChatViewLoad::hostileText()
     watching = true;
     forbiddenCalls = 0;
     app->startRecording();
-    const qsizetype step = std::max<qsizetype>(4, source.size() / 60);
-    for (qsizetype i = 0; i < source.size(); i += step) {
-        m_view->append(1, source.mid(i, step));
-        runLoop(ChatView::frameMs / 2);
-    }
+    stream(source, MessagePart::Text);
     m_view->finish(1, {});
     m_view->selectAll();
     QCoreApplication::processEvents();

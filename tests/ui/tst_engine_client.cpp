@@ -104,6 +104,36 @@ private slots:
         QCOMPARE(order, QStringList({QStringLiteral("7ab"), QStringLiteral("7."), QStringLiteral("8xy")}));
     }
 
+    void reasoningAndCallsHaveSignalsOfTheirOwn()
+    {
+        Fixture f;
+        QStringList order;
+        connect(&f.client, &EngineClient::reasoningAppended, this,
+                [&](quint64, const QString &text) { order << QStringLiteral("thought ") + text; });
+        connect(&f.client, &EngineClient::textAppended, this, [&](quint64, const QString &text, int tokens) {
+            order << QStringLiteral("text %1 of %2").arg(text).arg(tokens);
+        });
+        connect(&f.client, &EngineClient::toolCallsAppended, this,
+                [&](quint64, const std::vector<engine::ToolCallDelta> &calls) {
+                    for (const engine::ToolCallDelta &call : calls)
+                        order << QStringLiteral("call %1 %2 %3")
+                                     .arg(call.index)
+                                     .arg(QString::fromStdString(call.name), QString::fromStdString(call.arguments));
+                });
+        engine::TokenEvent first = token(7, {});
+        first.reasoning = "let me ";
+        engine::TokenEvent second = token(7, "Yes");
+        second.reasoning = "see";
+        engine::TokenEvent third = token(7, {});
+        third.toolCalls = {{0, "find", ""}, {0, "", "{}"}};
+        for (const engine::TokenEvent &event : {first, second, third})
+            f.fake->push(event);
+        QTRY_COMPARE(order.size(), 4);
+        QCOMPARE(order,
+                 QStringList({QStringLiteral("thought let me see"), QStringLiteral("text Yes of 3"),
+                              QStringLiteral("call 0 find "), QStringLiteral("call 0  {}")}));
+    }
+
     void burstsBecomeOneSignal()
     {
         Fixture f;

@@ -19,6 +19,8 @@ constexpr double unbroken = 1e6;     // a width that no line reaches
 constexpr double widestCell = 360;   // natural width of a table's column, at most
 constexpr double narrowestCell = 72; // a table with more columns than fit scrolls sideways
 constexpr std::size_t keptLines = 400;
+constexpr qsizetype shownArguments = 4000; // of a tool's call; more would be laid out with every new token
+constexpr qsizetype shownName = 80;
 
 bool isCell(const LaidPiece &laid)
 {
@@ -116,6 +118,7 @@ QFont BlockLayout::pieceFont(Role role) const
     case Role::HeadCell:
         return m_theme.ui(13, QFont::DemiBold);
     case Role::Cell:
+    case Role::Thought:
         return m_theme.ui(13);
     case Role::Code:
         return codeFont();
@@ -134,6 +137,7 @@ double BlockLayout::lineHeight(Role role) const
     case Role::Cell:
     case Role::HeadCell:
     case Role::Code:
+    case Role::Thought:
         return 20;
     default:
         return metrics::line;
@@ -348,6 +352,52 @@ double BlockLayout::layOutNotice(Block &block, const ViewMessage &message, doubl
     return std::ceil(laid.height + 20 + (message.notice.actions.isEmpty() ? 0 : 30) + metrics::gap);
 }
 
+double BlockLayout::layOutThought(Block &block, const ViewMessage &message, double width)
+{
+    block.pieces.clear();
+    if (!message.unfolded)
+        return 0;
+    const QStringView text =
+        QStringView(message.reasoning).mid(block.range.begin, block.range.end - block.range.begin).trimmed();
+    LaidPiece &laid = block.pieces.emplace_back();
+    laid.piece.role = Role::Thought;
+    laid.piece.text = displayText(text, false);
+    laid.x = metrics::quote;
+    laid.y = block.first ? 0 : 4;
+    layOutPiece(laid, std::max(40.0, width - laid.x));
+    return std::ceil(laid.y + laid.height + (block.last ? metrics::gap : 0));
+}
+
+/// The call's name over its arguments, both as code.
+double BlockLayout::layOutToolCall(Block &block, const ViewMessage &message, double width)
+{
+    const ToolCallText &call = message.calls[block.call];
+    const qsizetype more = call.arguments.size() - shownArguments;
+    QString arguments = displayText(QStringView(call.arguments).left(shownArguments), true);
+    if (more > 0)
+        arguments += QStringLiteral("\n… ") + QString::number(more);
+    const auto place = [&](std::size_t k, const QString &text, double y, double room) {
+        LaidPiece &laid = block.pieces[k];
+        Piece piece;
+        piece.role = Role::Code;
+        piece.text = text;
+        piece.language = k == 0 ? QString() : QStringLiteral("json");
+        if (!laid.layout || laid.piece != piece || laid.width != room) {
+            laid.piece = std::move(piece);
+            layOutPiece(laid, room);
+        }
+        laid.x = metrics::codePad + 2;
+        laid.y = y;
+        return y + laid.height;
+    };
+    block.pieces.resize(call.arguments.isEmpty() ? 1 : 2);
+    const double top = metrics::gap / 2;
+    double bottom = place(0, displayText(call.name.left(shownName), true), top + 7, std::max(40.0, width - 170));
+    if (block.pieces.size() > 1)
+        bottom = place(1, arguments, bottom + 6, std::max(40.0, width - 2 * (metrics::codePad + 2)));
+    return std::ceil(bottom + 9 + metrics::gap);
+}
+
 double BlockLayout::layOut(Block &block, ChatDocument::Message &message, double width)
 {
     block.laid = true;
@@ -356,6 +406,10 @@ double BlockLayout::layOut(Block &block, ChatDocument::Message &message, double 
         return layOutPlain(block, message.view, width);
     case Block::Kind::Body:
         return layOutBody(block, message, width);
+    case Block::Kind::Thought:
+        return layOutThought(block, message.view, width);
+    case Block::Kind::ToolCall:
+        return layOutToolCall(block, message.view, width);
     case Block::Kind::Notice:
         return layOutNotice(block, message.view, width);
     default:

@@ -28,6 +28,8 @@ public:
 private:
     double layOutPlain(Block &block, const ViewMessage &message, double width);
     double layOutBody(Block &block, ChatDocument::Message &message, double width);
+    double layOutThought(Block &block, const ViewMessage &message, double width);
+    double layOutToolCall(Block &block, const ViewMessage &message, double width);
     double layOutNotice(Block &block, const ViewMessage &message, double width);
     double placeTable(Block &block, std::size_t from, std::size_t to, ChatDocument::Message &message, double width,
                       double y);

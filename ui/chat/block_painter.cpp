@@ -6,6 +6,7 @@
 #include <QCoreApplication>
 #include <QFontMetricsF>
 #include <QPainter>
+#include <QPolygonF>
 
 #include <algorithm>
 
@@ -71,6 +72,15 @@ void BlockPainter::paint(QPainter &painter, Block &block, const ViewMessage &mes
         break;
     case Block::Kind::Code:
         paintCode(painter, block, message, state);
+        break;
+    case Block::Kind::ThoughtHead:
+        paintThoughtHead(painter, block, message, state);
+        break;
+    case Block::Kind::Thought:
+        paintThought(painter, block, message, state);
+        break;
+    case Block::Kind::ToolCall:
+        paintToolCall(painter, block, message, state);
         break;
     case Block::Kind::Notice:
         paintNotice(painter, block, message, state);
@@ -194,13 +204,72 @@ void BlockPainter::paintBody(QPainter &painter, const Block &block, const ViewMe
         paintTarget(painter, target, state.pointer, m_theme.tokens().muted);
     if (block.open && message.role == ViewMessage::Role::Assistant && !block.pieces.empty()
         && block.pieces.back().layout) {
-        const LaidPiece &last = block.pieces.back();
-        if (const int lines = last.layout->lineCount(); lines > 0) {
-            const QTextLine line = last.layout->lineAt(lines - 1);
-            paintCursor(painter,
-                        {x + last.x + line.x() + line.naturalTextWidth(), last.y + line.y() + line.height() / 2});
-        }
+        paintCursorAfter(painter, block.pieces.back(), x);
     }
+}
+
+void BlockPainter::paintCursorAfter(QPainter &painter, const LaidPiece &last, double x)
+{
+    const int lines = last.layout->lineCount();
+    if (lines == 0)
+        return;
+    const QTextLine line = last.layout->lineAt(lines - 1);
+    paintCursor(painter, {x + last.x + line.x() + line.naturalTextWidth(), last.y + line.y() + line.height() / 2});
+}
+
+/// The line that folds the reasoning: a small triangle and how long it took.
+void BlockPainter::paintThoughtHead(QPainter &painter, const Block &block, const ViewMessage &message,
+                                    const State &state)
+{
+    const QVector<BlockTarget> found = targets(block, message, state.column, state.height);
+    const BlockTarget &target = found.first();
+    const bool hot = target.rect.contains(state.pointer);
+    if (hot) {
+        painter.setPen(Qt::NoPen);
+        painter.setBrush(m_theme.lifted());
+        painter.drawRoundedRect(target.rect, 5, 5);
+    }
+    const QColor color = hot ? m_theme.tokens().accent : m_theme.tokens().muted;
+    const QPointF middle(target.rect.left() + 10, target.rect.center().y());
+    const QPolygonF triangle = message.unfolded
+        ? QPolygonF({middle + QPointF(-4, -2), middle + QPointF(4, -2), middle + QPointF(0, 3)})
+        : QPolygonF({middle + QPointF(-2, -4), middle + QPointF(-2, 4), middle + QPointF(3, 0)});
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(color);
+    painter.drawPolygon(triangle);
+    painter.setFont(m_theme.ui(12, QFont::Medium));
+    painter.setPen(color);
+    painter.drawText(target.rect.adjusted(20, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter, target.label);
+}
+
+void BlockPainter::paintThought(QPainter &painter, const Block &block, const ViewMessage &message, const State &state)
+{
+    if (block.pieces.empty())
+        return;
+    const double end = block.last ? state.height - metrics::gap : state.height;
+    painter.fillRect(QRectF(0, 0, 2, end), m_theme.tokens().line);
+    paintPiece(painter, block.pieces.front(), 0, state, 0, true);
+    if (block.last && isThinking(message))
+        paintCursorAfter(painter, block.pieces.front(), 0);
+}
+
+void BlockPainter::paintToolCall(QPainter &painter, const Block &block, const ViewMessage &message, const State &state)
+{
+    const Tokens &tokens = m_theme.tokens();
+    const QRectF frame = codeFrame(state.column, state.height);
+    painter.setPen(QPen(tokens.line, 1));
+    painter.setBrush(tokens.panel);
+    painter.drawRoundedRect(frame, 8, 8);
+    const QVector<BlockTarget> found = targets(block, message, state.column, state.height);
+    const double right = found.isEmpty() ? frame.right() - codeLeft : found.first().rect.left() - 6;
+    painter.setFont(m_theme.ui(11));
+    painter.setPen(tokens.muted);
+    painter.drawText(QRectF(frame.x(), frame.y() + 6, right - frame.x(), 20), Qt::AlignRight | Qt::AlignVCenter,
+                     QCoreApplication::translate("ui::ChatView", "Tool call"));
+    for (std::size_t k = 0; k < block.pieces.size(); ++k)
+        paintPiece(painter, block.pieces[k], static_cast<int>(k), state, 0, false);
+    for (const BlockTarget &target : found)
+        paintTarget(painter, target, state.pointer, tokens.accent);
 }
 
 void BlockPainter::paintCodeLines(QPainter &painter, Block &block, const ViewMessage &message, const State &state,
@@ -324,6 +393,14 @@ QVector<BlockTarget> BlockPainter::targets(const Block &block, const ViewMessage
         return footerTargets(message.footer, column, 6);
     QVector<BlockTarget> out;
     const QFontMetricsF fm(m_theme.ui(12, QFont::Medium));
+    if (block.kind == Block::Kind::Thought)
+        return out;
+    if (block.kind == Block::Kind::ThoughtHead) {
+        const QString label = thoughtLabel(message);
+        const double width = std::ceil(fm.horizontalAdvance(label)) + 28;
+        out.append({QRectF(-6, 2, width, 22), BlockTarget::Kind::Fold, {}, label, {}, -1});
+        return out;
+    }
     if (block.kind == Block::Kind::Notice) {
         double x = 24;
         for (const MessageAction &action : message.notice.actions) {
@@ -339,6 +416,17 @@ QVector<BlockTarget> BlockPainter::targets(const Block &block, const ViewMessage
         return out;
     }
     const double copyWidth = std::ceil(fm.horizontalAdvance(copyLabel())) + 12;
+    if (block.kind == Block::Kind::ToolCall) {
+        const QRectF frame = codeFrame(column, height);
+        if (!message.calls[block.call].arguments.isEmpty())
+            out.append({QRectF(frame.right() - 8 - copyWidth, frame.y() + 6, copyWidth, 20),
+                        BlockTarget::Kind::CopyCode,
+                        {},
+                        copyLabel(),
+                        {},
+                        -1});
+        return out;
+    }
     if (block.kind == Block::Kind::Code) {
         const QRectF frame = codeFrame(column, height);
         out.append({QRectF(frame.right() - 8 - copyWidth, frame.y() + 6, copyWidth, 20),

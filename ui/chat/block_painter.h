@@ -12,7 +12,7 @@ namespace ui {
 
 /// Something in a block that reacts to the mouse or a screen reader, in the block's coordinates.
 struct BlockTarget {
-    enum class Kind { Action, CopyCode, ScrollHandle };
+    enum class Kind { Action, CopyCode, Fold, ScrollHandle };
     QRectF rect;
     Kind kind = Kind::Action;
     QString id;    ///< of the action
@@ -62,8 +62,12 @@ private:
     void paintCode(QPainter &painter, Block &block, const ViewMessage &message, const State &state);
     void paintCodeLines(QPainter &painter, Block &block, const ViewMessage &message, const State &state,
                         const QRectF &frame);
+    void paintThoughtHead(QPainter &painter, const Block &block, const ViewMessage &message, const State &state);
+    void paintThought(QPainter &painter, const Block &block, const ViewMessage &message, const State &state);
+    void paintToolCall(QPainter &painter, const Block &block, const ViewMessage &message, const State &state);
     void paintNotice(QPainter &painter, const Block &block, const ViewMessage &message, const State &state);
     void paintTarget(QPainter &painter, const BlockTarget &target, const QPointF &pointer, const QColor &quiet);
+    void paintCursorAfter(QPainter &painter, const LaidPiece &last, double x);
     void paintCursor(QPainter &painter, const QPointF &at);
     [[nodiscard]] QVector<QTextLayout::FormatRange> selectionOf(const State &state, int piece, int length) const;
 

@@ -57,7 +57,16 @@ public:
     [[nodiscard]] int childCount() const override { return 0; }
     [[nodiscard]] int indexOfChild(const QAccessibleInterface *) const override { return -1; }
     [[nodiscard]] QAccessible::Role role() const override { return QAccessible::Button; }
-    [[nodiscard]] QAccessible::State state() const override { return {}; }
+    [[nodiscard]] QAccessible::State state() const override
+    {
+        QAccessible::State state;
+        if (!isValid() || target().kind != BlockTarget::Kind::Fold)
+            return state;
+        state.expandable = true;
+        state.expanded = m_view->document().message(m_message).view.unfolded;
+        state.collapsed = !state.expanded;
+        return state;
+    }
     [[nodiscard]] QRect rect() const override { return isValid() ? toGlobal(target().rect.toRect()) : QRect(); }
     [[nodiscard]] QString text(QAccessible::Text type) const override
     {
@@ -152,7 +161,11 @@ public:
             return {};
         const ViewMessage &message = m_view->document().message(m_index).view;
         const QString notice = message.notice.text.isEmpty() ? QString() : u' ' + message.notice.text;
-        return message.sender + QStringLiteral(": ") + message.source.left(longestName) + notice;
+        QString calls;
+        for (const ToolCallText &call : message.calls)
+            calls += u' ' + ChatView::tr("Tool call") + u' ' + call.name.left(longestName);
+        const QString answer = isThinking(message) ? thoughtLabel(message) : message.source.left(longestName);
+        return message.sender + QStringLiteral(": ") + answer + calls + notice;
     }
 
 private:

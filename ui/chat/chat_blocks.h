@@ -4,6 +4,7 @@
 #include "ui/chat/block_splitter.h"
 #include "ui/chat/code_lines.h"
 #include "ui/chat/markdown.h"
+#include "ui/chat/tool_calls.h"
 
 #include <QHash>
 #include <QString>
@@ -27,6 +28,7 @@ inline constexpr double gap = 10;
 inline constexpr double sender = 38;
 inline constexpr double footer = 40;
 inline constexpr double userFooter = 28;
+inline constexpr double thoughtHead = 32;
 inline constexpr double codeHead = 30;
 inline constexpr double codePad = 12;
 inline constexpr double indent = 22; ///< of one list level
@@ -65,7 +67,11 @@ struct ViewMessage {
     qint64 id = 0;
     Role role = Role::User;
     QString sender;
-    QString source; ///< append only
+    QString source;              ///< append only
+    QString reasoning;           ///< append only; shown above the answer as a block that folds
+    QVector<ToolCallText> calls; ///< append only
+    double reasoningMs = 0;      ///< 0 = unknown
+    bool unfolded = false;       ///< the reasoning is shown
     bool done = true;
     MessageFooter footer;
     MessageNotice notice; ///< shown when done
@@ -85,13 +91,14 @@ struct LaidPiece {
 
 /// What the view scrolls over: a part of a message with a height.
 struct Block {
-    enum class Kind : quint8 { Sender, Plain, Body, Code, Notice, Footer };
+    enum class Kind : quint8 { Sender, ThoughtHead, Thought, Plain, Body, Code, ToolCall, Notice, Footer };
     Kind kind = Kind::Body;
     int message = 0;
-    SourceRange range;
+    SourceRange range; ///< Thought: of the reasoning; ToolCall: of the call's arguments
+    int call = 0;      ///< ToolCall: its index
     bool open = false; ///< still growing
     bool laid = false; ///< its height is real
-    bool first = true; ///< Plain: of its message
+    bool first = true; ///< Plain, Thought: of its message
     bool last = true;
     std::vector<LaidPiece> pieces; ///< made when first seen, dropped when far away
     CodeLines code;
@@ -100,6 +107,19 @@ struct Block {
     double contentWidth = 0;                                     ///< Code, tables: what scrolls sideways
     double scrollX = 0;
 };
+
+/// The text that a block's range is a part of.
+[[nodiscard]] inline const QString &sourceOf(const Block &block, const ViewMessage &message)
+{
+    return block.kind == Block::Kind::Thought ? message.reasoning : message.source;
+}
+
+/// Whether there is reasoning to show; models that are told not to think leave empty lines.
+[[nodiscard]] bool hasReasoning(const ViewMessage &message);
+/// Whether an answer has thoughts and nothing else yet.
+[[nodiscard]] bool isThinking(const ViewMessage &message);
+/// What stands over the reasoning: "Thinking…" while it grows, then how long it took.
+[[nodiscard]] QString thoughtLabel(const ViewMessage &message);
 
 /// A position in the shown text; ordered from top to bottom.
 struct TextPosition {

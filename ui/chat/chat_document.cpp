@@ -1,16 +1,67 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/chat/chat_document.h"
 
+#include <QCoreApplication>
+
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace ui {
 namespace {
 
-constexpr qsizetype plainChunk = 4000;    // characters of a user's message in one block
+constexpr qsizetype plainChunk = 4000;   // characters of a user's message in one block
+constexpr qsizetype thoughtChunk = 2000; // of reasoning, which is laid out again while it grows
+constexpr qsizetype longestThought = 4 * thoughtChunk;
 constexpr double charactersPerLine = 100; // for estimates
 
+/// Where a block of plain text that begins at `begin` ends: after a line or a word near `chunk` characters.
+qsizetype chunkEnd(const QString &source, qsizetype begin, qsizetype chunk)
+{
+    if (source.size() - begin <= chunk + 500)
+        return source.size();
+    qsizetype end = source.lastIndexOf(u'\n', begin + chunk) + 1;
+    if (end <= begin + chunk / 2)
+        end = source.lastIndexOf(u' ', begin + chunk) + 1;
+    if (end <= begin)
+        end = begin + chunk - (source[begin + chunk].isLowSurrogate() ? 1 : 0);
+    return end;
+}
+
+bool isBlank(QStringView text)
+{
+    return std::all_of(text.begin(), text.end(), [](QChar c) { return c.isSpace(); });
+}
+
+QString tr(const char *text)
+{
+    return QCoreApplication::translate("ui::ChatView", text);
+}
+
 } // namespace
+
+bool hasReasoning(const ViewMessage &message)
+{
+    return !isBlank(message.reasoning);
+}
+
+bool isThinking(const ViewMessage &message)
+{
+    return !message.done && message.calls.isEmpty() && isBlank(message.source) && hasReasoning(message);
+}
+
+QString thoughtLabel(const ViewMessage &message)
+{
+    if (isThinking(message))
+        return tr("Thinking…");
+    if (message.reasoningMs <= 0)
+        return tr("Reasoning");
+    const double seconds = message.reasoningMs / 1000;
+    if (seconds < 59.95)
+        return tr("Thought for %1 s").arg(seconds, 0, 'f', 1);
+    const auto whole = std::llround(seconds);
+    return tr("Thought for %1 min %2 s").arg(whole / 60).arg(whole % 60);
+}
 
 double estimatedHeight(const Block &block, const ViewMessage &message)
 {
@@ -18,6 +69,13 @@ double estimatedHeight(const Block &block, const ViewMessage &message)
     switch (block.kind) {
     case Block::Kind::Sender:
         return metrics::sender;
+    case Block::Kind::ThoughtHead:
+        return metrics::thoughtHead;
+    case Block::Kind::Thought:
+        return message.unfolded ? metrics::line * std::max(1.0, std::ceil(length / charactersPerLine)) : 0;
+    case Block::Kind::ToolCall:
+        return metrics::codeHead + metrics::codePad + metrics::line * std::ceil(length / charactersPerLine)
+            + 2 * metrics::gap;
     case Block::Kind::Footer:
         return message.role == ViewMessage::Role::User ? metrics::userFooter : metrics::footer;
     case Block::Kind::Notice:
@@ -79,12 +137,97 @@ int ChatDocument::update(int index)
         return first;
     }
     int changed = m.openBlock >= 0 ? m.openBlock : blockCount();
+    changed = std::min(changed, addThoughts(index));
     m.splitter.append(m.view.source);
     for (const SourceRange &range : m.splitter.takeClosed())
         addRange(index, range, false);
     if (const SourceRange open = m.splitter.open(m.view.source.size()); open.end > open.begin)
         addRange(index, open, true);
+    changed = std::min(changed, addCalls(index));
     return std::min(changed, applyReferences(index));
+}
+
+void ChatDocument::append(int index, const QString &text, MessagePart part)
+{
+    ViewMessage &view = message(index).view;
+    if (part == MessagePart::Reasoning)
+        view.reasoning += text;
+    else if (part == MessagePart::ToolCalls)
+        extendToolCalls(view.calls, text);
+    else
+        view.source += text;
+}
+
+void ChatDocument::setGrown(int index, const SourceRange &range)
+{
+    Block &b = block(index);
+    b.range = range;
+    b.laid = false;
+    if (b.pieces.empty())
+        m_heights.set(index, estimatedHeight(b, message(b.message).view));
+}
+
+/// Reasoning stands in chunks like a user's message, under a line that folds them. Blocks are only ever added at the
+/// end, so reasoning that goes on after the answer began lengthens the last chunk, up to a limit.
+int ChatDocument::addThoughts(int index)
+{
+    Message &m = message(index);
+    const QString &reasoning = m.view.reasoning;
+    if (m.thoughtsTaken == reasoning.size() || !hasReasoning(m.view))
+        return blockCount();
+    int changed = m.thoughtBlock;
+    if (changed < 0) {
+        changed = blockCount();
+        addBlock(index, Block::Kind::ThoughtHead, {});
+        addBlock(index, Block::Kind::Thought, {});
+        m.thoughtBlock = blockCount() - 1;
+    }
+    while (m.thoughtsTaken < reasoning.size()) {
+        const qsizetype begin = block(m.thoughtBlock).range.begin;
+        const bool mayCut = m.thoughtBlock == blockCount() - 1 || reasoning.size() - begin > longestThought;
+        const qsizetype end = mayCut ? chunkEnd(reasoning, begin, thoughtChunk) : reasoning.size();
+        setGrown(m.thoughtBlock, {begin, end});
+        m.thoughtsTaken = end;
+        if (end == reasoning.size())
+            break;
+        block(m.thoughtBlock).last = false;
+        addBlock(index, Block::Kind::Thought, {end, end}).first = false;
+        m.thoughtBlock = blockCount() - 1;
+    }
+    return changed;
+}
+
+int ChatDocument::addCalls(int index)
+{
+    Message &m = message(index);
+    const auto rangeOf = [&m](int call) { return SourceRange{0, m.view.calls[call].arguments.size()}; };
+    int changed = blockCount();
+    if (m.callBlock >= 0 && block(m.callBlock).range.end != rangeOf(m.callsTaken - 1).end) {
+        setGrown(m.callBlock, rangeOf(m.callsTaken - 1));
+        changed = m.callBlock;
+    }
+    for (; m.callsTaken < m.view.calls.size(); ++m.callsTaken) {
+        addBlock(index, Block::Kind::ToolCall, rangeOf(m.callsTaken)).call = m.callsTaken;
+        m.callBlock = blockCount() - 1;
+    }
+    return changed;
+}
+
+int ChatDocument::setUnfolded(int index, bool on)
+{
+    Message &m = message(index);
+    if (std::exchange(m.view.unfolded, on) == on)
+        return blockCount();
+    int first = blockCount();
+    for (int i = endBlock(index) - 1; i >= m.firstBlock; --i) {
+        if (block(i).kind == Block::Kind::ThoughtHead)
+            first = i;
+        if (block(i).kind != Block::Kind::Thought)
+            continue;
+        block(i).pieces.clear();
+        setGrown(i, block(i).range);
+    }
+    return first;
 }
 
 /// A user's message is shown as it was typed, in chunks, so that a pasted megabyte costs only what is seen.
@@ -93,14 +236,7 @@ void ChatDocument::addPlain(int index)
     Message &m = message(index);
     const QString &source = m.view.source;
     while (m.plainTaken < source.size()) {
-        qsizetype end = source.size();
-        if (end - m.plainTaken > plainChunk + 500) {
-            end = source.lastIndexOf(u'\n', m.plainTaken + plainChunk) + 1;
-            if (end <= m.plainTaken + plainChunk / 2)
-                end = source.lastIndexOf(u' ', m.plainTaken + plainChunk) + 1;
-            if (end <= m.plainTaken)
-                end = m.plainTaken + plainChunk - (source[m.plainTaken + plainChunk].isLowSurrogate() ? 1 : 0);
-        }
+        const qsizetype end = chunkEnd(source, m.plainTaken, plainChunk);
         Block &block = addBlock(index, Block::Kind::Plain, {m.plainTaken, end});
         block.first = m.plainTaken == 0;
         block.last = end == source.size();

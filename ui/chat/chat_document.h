@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ui/chat/chat_blocks.h"
+#include "ui/chat/chat_records.h"
 #include "ui/chat/height_index.h"
 
 #include <deque>
@@ -19,16 +20,22 @@ public:
         qsizetype referencesSeen = 0;
         int firstBlock = 0;
         int openBlock = -1;
+        int thoughtBlock = -1; ///< the last one with reasoning
+        qsizetype thoughtsTaken = 0;
+        int callBlock = -1;                             ///< of the last call
+        int callsTaken = 0;                             ///< calls that have a block
         QHash<qsizetype, QVector<double>> tableColumns; ///< widths by the table's begin, so that its parts agree
     };
 
     void clear();
     int addMessage(const ViewMessage &message);
-    void append(int message, const QString &text) { m_messages[static_cast<std::size_t>(message)].view.source += text; }
+    void append(int message, const QString &text, MessagePart part = MessagePart::Text);
     /// Splits what was appended; returns the first block that changed, blockCount() when none did.
     int update(int message);
     /// Ends a growing message: its open block closes, notice and footer follow.
     void finish(int message, const MessageFooter &footer, const MessageNotice &notice);
+    /// Shows or hides the reasoning of a message; returns the first block that changed.
+    int setUnfolded(int message, bool on);
     /// Keeps the first `count` messages.
     void truncate(int count);
 
@@ -50,6 +57,9 @@ private:
     Block &addBlock(int message, Block::Kind kind, const SourceRange &range);
     void addRange(int message, const SourceRange &range, bool open);
     void addPlain(int message);
+    int addThoughts(int message);
+    int addCalls(int message);
+    void setGrown(int block, const SourceRange &range);
     void addEnd(int message);
     int applyReferences(int message);
 

@@ -277,13 +277,23 @@ MessageRecord ChatModel::addMessage(qint64 chatId, qint64 parentId, const QStrin
     return message;
 }
 
-void ChatModel::appendText(qint64 chatId, qint64 messageId, const QString &text)
+void ChatModel::appendText(qint64 chatId, qint64 messageId, const QString &text, MessagePart part)
 {
     const auto chat = m_chats.find(chatId);
     if (chat == m_chats.end() || !chat->messages.contains(messageId))
         return;
-    chat->messages[messageId].text += text;
-    emit changed(StoreChanges{TextAppended{messageId, text}});
+    MessageRecord &message = chat->messages[messageId];
+    (part == MessagePart::Reasoning       ? message.reasoning
+         : part == MessagePart::ToolCalls ? message.toolCalls
+                                          : message.text) += text;
+    emit changed(StoreChanges{TextAppended{messageId, text, part}});
+}
+
+void ChatModel::setReasoningTime(qint64 chatId, qint64 messageId, double ms)
+{
+    const auto chat = m_chats.find(chatId);
+    if (chat != m_chats.end() && chat->messages.contains(messageId))
+        chat->messages[messageId].reasoningMs = ms;
 }
 
 void ChatModel::putMessage(const MessageRecord &message)

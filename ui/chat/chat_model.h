@@ -58,7 +58,9 @@ public:
     /// Adds a message after `parentId` and makes it the head.
     MessageRecord addMessage(qint64 chatId, qint64 parentId, const QString &role, const QString &text,
                              MessageState state, const QString &model = {});
-    void appendText(qint64 chatId, qint64 messageId, const QString &text);
+    void appendText(qint64 chatId, qint64 messageId, const QString &text, MessagePart part = MessagePart::Text);
+    /// How long a growing answer was thought about; kept with the message when that is put.
+    void setReasoningTime(qint64 chatId, qint64 messageId, double ms);
     /// Replaces a message.
     void putMessage(const MessageRecord &message);
     [[nodiscard]] const MessageRecord *message(qint64 chatId, qint64 messageId) const;

@@ -185,9 +185,14 @@ void ChatPage::connectRunner()
         m_view->jumpToEnd();
         m_composer->edit()->setFocus();
     });
-    connect(m_runner, &ChatRunner::textAppended, this, [this](qint64 chatId, qint64 messageId, const QString &text) {
+    connect(m_runner, &ChatRunner::textAppended, this,
+            [this](qint64 chatId, qint64 messageId, const QString &text, MessagePart part) {
+                if (chatId == m_chat)
+                    m_view->append(messageId, text, part);
+            });
+    connect(m_runner, &ChatRunner::thoughtOver, this, [this](qint64 chatId, qint64 messageId, double ms) {
         if (chatId == m_chat)
-            m_view->append(messageId, text);
+            m_view->setReasoningTime(messageId, ms);
     });
     connect(m_runner, &ChatRunner::progressed, this, [this](qint64 chatId) {
         if (chatId != m_chat || m_shown.isEmpty())

@@ -9,6 +9,7 @@
 #include "ui/chat/chat_view.h"
 #include "ui/chat/composer.h"
 #include "ui/chat/prompt_edit.h"
+#include "ui/chat/tool_calls.h"
 #include "ui/engine_client.h"
 
 #include <QApplication>
@@ -148,6 +149,10 @@ void ChatPage::showMessageMenu(qint64 messageId, const QPoint &at)
         if (target.kind == BlockTarget::Kind::CopyCode)
             menu->addAction(tr("Copy code %1").arg(++number), this,
                             [this, index, target] { m_view->trigger(index, target); });
+        else if (target.kind == BlockTarget::Kind::Fold)
+            menu->addAction(m_view->document().message(index).view.unfolded ? tr("Hide the reasoning")
+                                                                            : tr("Show the reasoning"),
+                            this, [this, index, target] { m_view->trigger(index, target); });
         else if (target.kind == BlockTarget::Kind::Action && target.id != action::copy)
             menu->addAction(target.label, this, [this, messageId, name = target.id] { doAction(messageId, name); });
     }
@@ -190,8 +195,12 @@ void ChatPage::stepVariant(int by)
 
 void ChatPage::copyMessage(qint64 messageId)
 {
-    if (const MessageRecord *message = m_model->message(m_chat, messageId))
-        QApplication::clipboard()->setText(message->text);
+    const MessageRecord *message = m_model->message(m_chat, messageId);
+    if (!message)
+        return;
+    const QString text = message->text.isEmpty() ? readableToolCalls(message->toolCalls) : message->text;
+    if (!text.isEmpty()) // an answer that is only thought about has nothing to copy yet
+        QApplication::clipboard()->setText(text);
 }
 
 void ChatPage::copyLastAnswer()
@@ -204,7 +213,7 @@ void ChatPage::continueInNewChat()
 {
     const ChatModel::Chat *old = m_model->chat(m_chat);
     QVector<MessageRecord> branch = m_model->branch(m_chat);
-    branch.removeIf([](const MessageRecord &m) { return m.text.isEmpty(); });
+    branch.removeIf([](const MessageRecord &m) { return m.text.isEmpty() && m.toolCalls.isEmpty(); });
     if (!old || branch.isEmpty())
         return;
     qsizetype characters = 0;
@@ -221,9 +230,16 @@ void ChatPage::continueInNewChat()
     const QString title = old->record.title;
     const qint64 chat = m_model->addChat(old->record.systemPrompt);
     qint64 parent = 0;
-    for (qsizetype i = first; i < branch.size(); ++i)
-        parent =
-            m_model->addMessage(chat, parent, branch[i].role, branch[i].text, MessageState::Done, branch[i].model).id;
+    for (qsizetype i = first; i < branch.size(); ++i) {
+        MessageRecord copy =
+            m_model->addMessage(chat, parent, branch[i].role, branch[i].text, MessageState::Done, branch[i].model);
+        copy.reasoning = branch[i].reasoning;
+        copy.reasoningMs = branch[i].reasoningMs;
+        copy.toolCalls = branch[i].toolCalls;
+        if (!copy.reasoning.isEmpty() || !copy.toolCalls.isEmpty())
+            m_model->putMessage(copy);
+        parent = copy.id;
+    }
     m_model->rename(chat, tr("%1 (continued)").arg(title));
     openChat(chat);
     if (branch.last().role == u"user")

@@ -18,6 +18,13 @@ enum class MessageState : int {
     Failed = 4,      ///< with a reason in `error`
 };
 
+/// The growing texts of a message. The numbers are stored; never reorder them.
+enum class MessagePart : int {
+    Text = 0,      ///< the answer itself
+    Reasoning = 1, ///< what a model thought before it
+    ToolCalls = 2, ///< as tool_calls.h writes them
+};
+
 /// One message. The messages of a chat form a tree: regenerating and editing add a sibling, so nothing is lost.
 struct MessageRecord {
     qint64 id = 0;
@@ -25,6 +32,8 @@ struct MessageRecord {
     qint64 parentId = 0; ///< the message before it; 0 = the first of its chat
     QString role;        ///< user, assistant
     QString text;
+    QString reasoning; ///< of an assistant that thinks before it answers
+    QString toolCalls; ///< of an assistant, as tool_calls.h writes them
     MessageState state = MessageState::Done;
     QString reason; ///< engine::toString of the finish reason
     QString error;
@@ -34,6 +43,7 @@ struct MessageRecord {
     int cachedTokens = 0;
     double ttftMs = 0;
     double tokensPerSecond = 0;
+    double reasoningMs = 0; ///< from the first thought to what came after them; 0 = unknown
     qint64 createdMs = 0;
     bool operator==(const MessageRecord &) const = default;
 };
@@ -57,6 +67,7 @@ struct ChatRecord {
 struct TextAppended {
     qint64 messageId = 0;
     QString text;
+    MessagePart part = MessagePart::Text;
 };
 
 /// Removes a chat and its messages for good.
@@ -74,6 +85,8 @@ struct SavedMessage {
     qint64 id = 0;
     qint64 characters = 0; ///< of its text (UTF-16 units)
     bool finished = false;
+    qint64 reasoningCharacters = 0;
+    qint64 toolCallCharacters = 0;
 };
 
 /// Whether the store takes what it is given.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/chat/chat_runner.h"
 
+#include "ui/chat/tool_calls.h"
 #include "ui/format.h"
 
+#include <iterator>
 #include <utility>
 
 namespace ui {
@@ -22,6 +24,18 @@ MessageState stateFor(engine::FinishReason reason)
     }
 }
 
+void joinText(std::string &text, const std::string &next)
+{
+    text += text.empty() || next.empty() ? next : "\n\n" + next;
+}
+
+void join(engine::ChatMessage &message, engine::ChatMessage next)
+{
+    joinText(message.content, next.content);
+    joinText(message.reasoning, next.reasoning);
+    std::move(next.toolCalls.begin(), next.toolCalls.end(), std::back_inserter(message.toolCalls));
+}
+
 } // namespace
 
 std::vector<engine::ChatMessage> requestMessages(const QString &systemPrompt, const QVector<MessageRecord> &branch)
@@ -30,14 +44,15 @@ std::vector<engine::ChatMessage> requestMessages(const QString &systemPrompt, co
     if (!systemPrompt.trimmed().isEmpty())
         out.push_back({"system", systemPrompt.toStdString()});
     for (const MessageRecord &message : branch) {
-        if (message.text.isEmpty())
-            continue; // an answer that failed before its first word
-        const std::string role = message.role.toStdString();
+        if (message.text.isEmpty() && message.toolCalls.isEmpty())
+            continue; // an answer that failed, or was stopped in its thoughts, before its first word
+        engine::ChatMessage next{message.role.toStdString(), message.text.toStdString(),
+                                 message.reasoning.toStdString(), engineCallsOf(message.toolCalls)};
         // Most templates want question and answer in turn, so what lost its answer is asked together.
-        if (!out.empty() && out.back().role == role)
-            out.back().content += "\n\n" + message.text.toStdString();
+        if (!out.empty() && out.back().role == next.role)
+            join(out.back(), std::move(next));
         else
-            out.push_back({role, message.text.toStdString()});
+            out.push_back(std::move(next));
     }
     return out;
 }
@@ -49,6 +64,8 @@ ChatRunner::ChatRunner(EngineClient &client, ChatModel &model, QObject *parent)
 {
     connect(&client, &EngineClient::requestAccepted, this, &ChatRunner::takeAccepted);
     connect(&client, &EngineClient::textAppended, this, &ChatRunner::takeText);
+    connect(&client, &EngineClient::reasoningAppended, this, &ChatRunner::takeReasoning);
+    connect(&client, &EngineClient::toolCallsAppended, this, &ChatRunner::takeToolCalls);
     connect(&client, &EngineClient::requestFinished, this, &ChatRunner::takeFinished);
 }
 
@@ -148,8 +165,9 @@ QString ChatRunner::progressText(qint64 chatId) const
 void ChatRunner::showProgress(const Running &running)
 {
     const double rate = speed(running);
+    const QString doing = running.thinking ? tr("thinking") : tr("streaming");
     m_model.setActivity(running.chatId, m_client.seriesOf(m_byChat.value(running.chatId)),
-                        rate > 0 ? tr("streaming · %1 tok/s").arg(format::number(rate)) : tr("streaming"));
+                        rate > 0 ? tr("%1 · %2 tok/s").arg(doing, format::number(rate)) : doing);
     emit progressed(running.chatId);
 }
 
@@ -177,8 +195,8 @@ void ChatRunner::takeText(quint64 id, const QString &text, int tokens, int cache
     found->tokens += tokens;
     found->cachedTokens = cachedTokens;
     if (!text.isEmpty()) {
-        m_model.appendText(found->chatId, found->messageId, text);
-        emit textAppended(found->chatId, found->messageId, text);
+        endThought(*found);
+        append(*found, text, MessagePart::Text);
     }
     if (first || found->shown.elapsed() >= progressMs) {
         found->shown.start();
@@ -186,11 +204,48 @@ void ChatRunner::takeText(quint64 id, const QString &text, int tokens, int cache
     }
 }
 
+void ChatRunner::append(const Running &running, const QString &text, MessagePart part)
+{
+    m_model.appendText(running.chatId, running.messageId, text, part);
+    emit textAppended(running.chatId, running.messageId, text, part);
+}
+
+void ChatRunner::takeReasoning(quint64 id, const QString &text)
+{
+    const auto found = m_running.find(id);
+    if (found == m_running.end())
+        return;
+    if (!found->thoughtSince.isValid()) {
+        found->thoughtSince.start();
+        found->thinking = true;
+    }
+    append(*found, text, MessagePart::Reasoning);
+}
+
+void ChatRunner::takeToolCalls(quint64 id, const std::vector<engine::ToolCallDelta> &calls)
+{
+    const auto found = m_running.find(id);
+    if (found == m_running.end())
+        return;
+    endThought(*found);
+    append(*found, toolCallText(calls, &found->lastCall), MessagePart::ToolCalls);
+}
+
+void ChatRunner::endThought(Running &running)
+{
+    if (!std::exchange(running.thinking, false))
+        return;
+    const double ms = double(running.thoughtSince.nsecsElapsed()) / 1e6;
+    m_model.setReasoningTime(running.chatId, running.messageId, ms);
+    emit thoughtOver(running.chatId, running.messageId, ms);
+}
+
 void ChatRunner::takeFinished(quint64 id, const engine::RequestFinished &result)
 {
-    const auto found = m_running.constFind(id);
-    if (found == m_running.constEnd())
+    const auto found = m_running.find(id);
+    if (found == m_running.end())
         return;
+    endThought(*found);
     const Running running = *found;
     m_running.erase(found);
     m_byChat.remove(running.chatId);

@@ -34,7 +34,9 @@ public:
 
 Q_SIGNALS:
     void started(qint64 chatId, qint64 messageId);
-    void textAppended(qint64 chatId, qint64 messageId, const QString &text);
+    void textAppended(qint64 chatId, qint64 messageId, const QString &text, ui::MessagePart part);
+    /// The reasoning of an answer is over; its time is in the model.
+    void thoughtOver(qint64 chatId, qint64 messageId, double ms);
     void finished(qint64 chatId, qint64 messageId);
     void progressed(qint64 chatId);
 
@@ -45,15 +47,22 @@ private:
         int promptTokens = 0;
         int tokens = 0;
         int cachedTokens = 0;
+        int lastCall = -1; ///< of a tool
         double ttftMs = 0;
-        QElapsedTimer since;     ///< submission
-        QElapsedTimer streaming; ///< first token
-        QElapsedTimer shown;     ///< last progress
+        bool thinking = false;
+        QElapsedTimer thoughtSince; ///< first reasoning
+        QElapsedTimer since;        ///< submission
+        QElapsedTimer streaming;    ///< first token
+        QElapsedTimer shown;        ///< last progress
     };
 
     void ask(qint64 chatId, qint64 parentId);
     void takeAccepted(quint64 id, int promptTokens);
     void takeText(quint64 id, const QString &text, int tokens, int cachedTokens);
+    void takeReasoning(quint64 id, const QString &text);
+    void takeToolCalls(quint64 id, const std::vector<engine::ToolCallDelta> &calls);
+    void append(const Running &running, const QString &text, MessagePart part);
+    void endThought(Running &running);
     void takeFinished(quint64 id, const engine::RequestFinished &result);
     void showProgress(const Running &running);
     [[nodiscard]] const Running *running(qint64 chatId) const;

@@ -58,7 +58,24 @@ MessageRecord readMessage(const QSqlQuery &row)
     m.ttftMs = row.value(12).toDouble();
     m.tokensPerSecond = row.value(13).toDouble();
     m.createdMs = row.value(14).toLongLong();
+    m.reasoning = row.value(15).toString();
+    m.toolCalls = row.value(16).toString();
+    m.reasoningMs = row.value(17).toDouble();
     return m;
+}
+
+/// The text of a growing message that pieces with this number belong to.
+QString &partOf(MessageRecord &message, int part)
+{
+    switch (static_cast<MessagePart>(part)) {
+    case MessagePart::Reasoning:
+        return message.reasoning;
+    case MessagePart::ToolCalls:
+        return message.toolCalls;
+    case MessagePart::Text:
+        break;
+    }
+    return message.text;
 }
 
 } // namespace
@@ -294,17 +311,18 @@ bool ChatStoreFile::apply(const MessageRecord &m, QSqlQuery &query)
     return run(query,
                "INSERT OR REPLACE INTO message(id, chat_id, parent_id, role, text, state, reason, error, model, "
                "prompt_tokens, "
-               "completion_tokens, cached_tokens, ttft_ms, tokens_per_second, created_ms) "
-               "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+               "completion_tokens, cached_tokens, ttft_ms, tokens_per_second, created_ms, reasoning, tool_calls, "
+               "reasoning_ms) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                {m.id, m.chatId, m.parentId, text(m.role), text(m.text), static_cast<int>(m.state), text(m.reason),
                 text(m.error), text(m.model), m.promptTokens, m.completionTokens, m.cachedTokens, m.ttftMs,
-                m.tokensPerSecond, m.createdMs})
+                m.tokensPerSecond, m.createdMs, text(m.reasoning), text(m.toolCalls), m.reasoningMs})
         && run(query, "DELETE FROM piece WHERE message_id = ?", {m.id});
 }
 
 bool ChatStoreFile::apply(const TextAppended &piece, QSqlQuery &query)
 {
-    return run(query, "INSERT INTO piece(message_id, text) VALUES(?,?)", {piece.messageId, text(piece.text)});
+    return run(query, "INSERT INTO piece(message_id, text, part) VALUES(?,?,?)",
+               {piece.messageId, text(piece.text), static_cast<int>(piece.part)});
 }
 
 bool ChatStoreFile::apply(const ChatPurged &purged, QSqlQuery &query)
@@ -368,7 +386,8 @@ QVector<MessageRecord> ChatStoreFile::readMessages(qint64 chatId)
     query.setForwardOnly(true);
     run(query,
         "SELECT id, chat_id, parent_id, role, text, state, reason, error, model, prompt_tokens, completion_tokens, "
-        "cached_tokens, ttft_ms, tokens_per_second, created_ms FROM message WHERE chat_id = ? ORDER BY id",
+        "cached_tokens, ttft_ms, tokens_per_second, created_ms, reasoning, tool_calls, reasoning_ms FROM message "
+        "WHERE chat_id = ? ORDER BY id",
         {chatId});
     while (query.next())
         messages.append(readMessage(query));
@@ -376,9 +395,9 @@ QVector<MessageRecord> ChatStoreFile::readMessages(qint64 chatId)
     for (MessageRecord &message : messages) {
         if (message.state != MessageState::Streaming)
             continue;
-        run(query, "SELECT text FROM piece WHERE message_id = ? ORDER BY id", {message.id});
+        run(query, "SELECT text, part FROM piece WHERE message_id = ? ORDER BY id", {message.id});
         while (query.next())
-            message.text += query.value(0).toString();
+            partOf(message, query.value(1).toInt()) += query.value(0).toString();
     }
     return messages;
 }

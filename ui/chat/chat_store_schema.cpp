@@ -18,9 +18,9 @@ constexpr int applicationId = 0x4C617468;     // "Lath"
 constexpr qint64 fullCheckBytes = 64ll << 20; // checking a larger file would delay the start by seconds
 
 /// Step n brings version n to n + 1. Released steps never change.
-const std::array<QStringList, 2> &migrations()
+const std::array<QStringList, 3> &migrations()
 {
-    static const std::array<QStringList, 2> steps{
+    static const std::array<QStringList, 3> steps{
         QStringList{
             QStringLiteral(
                 "CREATE TABLE chat(id INTEGER PRIMARY KEY, title TEXT NOT NULL, title_edited INTEGER NOT NULL, "
@@ -42,6 +42,13 @@ const std::array<QStringList, 2> &migrations()
             QStringLiteral("ALTER TABLE chat ADD COLUMN model TEXT NOT NULL DEFAULT ''"),
             QStringLiteral("ALTER TABLE chat ADD COLUMN message_count INTEGER NOT NULL DEFAULT 0"),
             QStringLiteral("UPDATE chat SET message_count = (SELECT count(*) FROM message WHERE chat_id = chat.id)"),
+        },
+        QStringList{
+            // What a model thinks and which tools it calls, apart from what it answers.
+            QStringLiteral("ALTER TABLE message ADD COLUMN reasoning TEXT NOT NULL DEFAULT ''"),
+            QStringLiteral("ALTER TABLE message ADD COLUMN tool_calls TEXT NOT NULL DEFAULT ''"),
+            QStringLiteral("ALTER TABLE message ADD COLUMN reasoning_ms REAL NOT NULL DEFAULT 0"),
+            QStringLiteral("ALTER TABLE piece ADD COLUMN part INTEGER NOT NULL DEFAULT 0"),
         },
     };
     return steps;
@@ -83,8 +90,9 @@ CheckResult checkColumns(QSqlDatabase &database)
          {"SELECT id, title, title_edited, system_prompt, head_id, created_ms, updated_ms, deleted_ms, model, "
           "message_count FROM chat LIMIT 1",
           "SELECT id, chat_id, parent_id, role, text, state, reason, error, model, prompt_tokens, "
-          "completion_tokens, cached_tokens, ttft_ms, tokens_per_second, created_ms FROM message LIMIT 1",
-          "SELECT id, message_id, text FROM piece LIMIT 1"}) {
+          "completion_tokens, cached_tokens, ttft_ms, tokens_per_second, created_ms, reasoning, tool_calls, "
+          "reasoning_ms FROM message LIMIT 1",
+          "SELECT id, message_id, text, part FROM piece LIMIT 1"}) {
         QSqlQuery query(database);
         if (!query.exec(QString::fromLatin1(sql)))
             return {Health::Damaged, query.lastError().text().trimmed()};

@@ -9,6 +9,13 @@ namespace {
 using Mode = StoreStatus::Mode;
 constexpr int searchLimit = 500;
 
+qint64 &charactersOf(SavedMessage &message, MessagePart part)
+{
+    return part == MessagePart::Reasoning ? message.reasoningCharacters
+        : part == MessagePart::ToolCalls  ? message.toolCallCharacters
+                                          : message.characters;
+}
+
 } // namespace
 
 ChatStoreWorker::ChatStoreWorker(const QString &path)
@@ -49,7 +56,7 @@ void ChatStoreWorker::add(const StoreChange &change)
 {
     const auto *piece = std::get_if<TextAppended>(&change);
     auto *last = piece && !m_pending.empty() ? std::get_if<TextAppended>(&m_pending.back()) : nullptr;
-    if (last && last->messageId == piece->messageId)
+    if (last && last->messageId == piece->messageId && last->part == piece->part)
         last->text += piece->text;
     else
         m_pending.push_back(change);
@@ -94,14 +101,18 @@ void ChatStoreWorker::announceSaved(const StoreChanges &changes)
     QVector<SavedMessage> saved;
     for (const StoreChange &change : changes) {
         if (const auto *message = std::get_if<MessageRecord>(&change)) {
-            const bool finished = message->state != MessageState::Streaming;
-            if (finished)
-                m_characters.remove(message->id);
+            const SavedMessage whole{message->id, message->text.size(), message->state != MessageState::Streaming,
+                                     message->reasoning.size(), message->toolCalls.size()};
+            if (whole.finished)
+                m_growing.remove(whole.id);
             else
-                m_characters[message->id] = message->text.size();
-            saved.append({message->id, message->text.size(), finished});
+                m_growing[whole.id] = whole;
+            saved.append(whole);
         } else if (const auto *piece = std::get_if<TextAppended>(&change)) {
-            saved.append({piece->messageId, m_characters[piece->messageId] += piece->text.size(), false});
+            SavedMessage &growing = m_growing[piece->messageId];
+            growing.id = piece->messageId;
+            charactersOf(growing, piece->part) += piece->text.size();
+            saved.append(growing);
         }
     }
     if (!saved.isEmpty())

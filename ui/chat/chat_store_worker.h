@@ -48,7 +48,7 @@ private:
 
     ChatStoreFile m_file;
     StoreChanges m_pending;
-    QHash<qint64, qint64> m_characters; ///< committed text of growing messages
+    QHash<qint64, SavedMessage> m_growing; ///< what is committed of growing messages
     QTimer m_partial;
     QTimer m_retry;
     StoreStatus m_status;

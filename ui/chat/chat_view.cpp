@@ -21,6 +21,23 @@ constexpr int keptBlocks = 400; // on each side of what is seen keep their layou
 constexpr int nearEnd = 4;      // pixels that still count as the end
 constexpr int settlePasses = 8; // laying out what becomes visible may bring more into view
 
+/// Whether a block is painted from pieces, which are dropped when it is far away.
+bool hasPieces(const Block &block, const ViewMessage &message)
+{
+    switch (block.kind) {
+    case Block::Kind::Thought:
+        return message.unfolded;
+    case Block::Kind::Plain:
+    case Block::Kind::Body:
+        return block.range.begin != block.range.end;
+    case Block::Kind::ToolCall:
+    case Block::Kind::Notice:
+        return true;
+    default:
+        return false;
+    }
+}
+
 } // namespace
 
 ChatView::ChatView(const Theme &theme, QWidget *parent)
@@ -137,13 +154,43 @@ void ChatView::noteChange(int message)
         m_frame.start(frameMs, this);
 }
 
-void ChatView::append(qint64 id, const QString &text)
+void ChatView::append(qint64 id, const QString &text, MessagePart part)
 {
     const int message = m_document.indexOf(id);
     if (message < 0 || text.isEmpty())
         return;
-    m_document.append(message, text);
+    const ViewMessage &view = m_document.message(message).view;
+    const bool thinking = isThinking(view);
+    m_document.append(message, text, part);
+    if (thinking && !isThinking(view)) // its line, far above what grows, says something else now
+        updateMessage(message);
     noteChange(message);
+}
+
+void ChatView::setReasoningTime(qint64 id, double ms)
+{
+    const int message = m_document.indexOf(id);
+    if (message < 0)
+        return;
+    m_document.message(message).view.reasoningMs = ms;
+    updateMessage(message);
+}
+
+void ChatView::setUnfolded(qint64 id, bool on)
+{
+    const int message = m_document.indexOf(id);
+    if (message < 0 || !hasReasoning(m_document.message(message).view))
+        return;
+    flush();
+    const int changed = m_document.setUnfolded(message, on);
+    if (changed == m_document.blockCount())
+        return;
+    // Who follows a thinking model goes on following it; else the clicked line must not slip away.
+    if (m_follow && !isThinking(m_document.message(message).view))
+        m_follow = false;
+    updateRange(changed);
+    m_follow = m_follow || verticalScrollBar()->value() >= verticalScrollBar()->maximum() - nearEnd;
+    placeJumpButton();
 }
 
 void ChatView::finish(qint64 id, const MessageFooter &footer, const MessageNotice &notice)
@@ -202,9 +249,7 @@ void ChatView::flush()
 void ChatView::ensure(int index)
 {
     Block &block = m_document.block(index);
-    const bool hasPieces =
-        block.kind == Block::Kind::Body || block.kind == Block::Kind::Plain || block.kind == Block::Kind::Notice;
-    if (block.laid && (!hasPieces || !block.pieces.empty() || block.range.begin == block.range.end))
+    if (block.laid && (!block.pieces.empty() || !hasPieces(block, m_document.messageOf(block).view)))
         return;
     const double height = m_layout.layOut(block, m_document.message(block.message), column());
     m_document.heights().set(index, height);

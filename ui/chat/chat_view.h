@@ -34,7 +34,11 @@ public:
     /// \pre all messages but the last one are done
     void addMessage(const ViewMessage &message) { addMessages({message}); }
     void addMessages(const std::vector<ViewMessage> &messages);
-    void append(qint64 id, const QString &text);
+    void append(qint64 id, const QString &text, MessagePart part = MessagePart::Text);
+    /// How long the reasoning of a message took, once that is known.
+    void setReasoningTime(qint64 id, double ms);
+    /// Shows or hides the reasoning of a message; its line stays where it is.
+    void setUnfolded(qint64 id, bool on);
     void finish(qint64 id, const MessageFooter &footer, const MessageNotice &notice = {});
     void setFooter(qint64 id, const MessageFooter &footer);
     /// Removes this message and all after it.
@@ -126,6 +130,7 @@ private:
     void copyCode(const Block &block, int piece);
     void putOnPrimary();
     void moveCurrent(int by);
+    void toggleReasoning();
 
     const Theme &m_theme;
     ChatDocument m_document;

@@ -160,6 +160,8 @@ void ChatView::trigger(int message, const BlockTarget &target)
     const qint64 id = m_document.message(message).view.id;
     if (target.kind == BlockTarget::Kind::Action) {
         emit actionTriggered(id, target.id);
+    } else if (target.kind == BlockTarget::Kind::Fold) {
+        setUnfolded(id, !m_document.message(message).view.unfolded);
     } else if (target.kind == BlockTarget::Kind::CopyCode) {
         const int index = blockAt(target.rect.center().y());
         copyCode(m_document.block(index), target.piece);
@@ -168,8 +170,10 @@ void ChatView::trigger(int message, const BlockTarget &target)
 
 void ChatView::copyCode(const Block &block, int piece)
 {
-    const QString text = piece >= 0 ? block.pieces[static_cast<std::size_t>(piece)].piece.text
-                                    : block.code.text(m_document.messageOf(block).view.source);
+    const ViewMessage &view = m_document.messageOf(block).view;
+    const QString text = piece >= 0           ? block.pieces[static_cast<std::size_t>(piece)].piece.text
+        : block.kind == Block::Kind::ToolCall ? view.calls[block.call].arguments
+                                              : block.code.text(view.source);
     QApplication::clipboard()->setText(text);
     emit codeCopied();
 }
@@ -397,6 +401,16 @@ void ChatView::moveCurrent(int by)
     setCurrentMessage(m_document.message(std::clamp(from + by, 0, count - 1)).view.id);
 }
 
+/// Of the message that the keyboard is on, else of the last one that has some.
+void ChatView::toggleReasoning()
+{
+    int message = m_current >= 0 ? m_current : m_document.messageCount() - 1;
+    while (m_current < 0 && message >= 0 && !hasReasoning(m_document.message(message).view))
+        --message;
+    if (message >= 0)
+        setUnfolded(m_document.message(message).view.id, !m_document.message(message).view.unfolded);
+}
+
 void ChatView::keyPressEvent(QKeyEvent *event)
 {
     const bool control = event->modifiers() & Qt::ControlModifier;
@@ -414,6 +428,8 @@ void ChatView::keyPressEvent(QKeyEvent *event)
         verticalScrollBar()->setValue(0);
     else if (event->key() == Qt::Key_Left || event->key() == Qt::Key_Right)
         scrollSideways(std::max(0, blockAt(viewport()->height() / 2.0)), event->key() == Qt::Key_Left ? -60 : 60);
+    else if (event->key() == Qt::Key_Space)
+        toggleReasoning();
     else if ((event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter) && m_current >= 0)
         emit menuRequested(currentMessage(),
                            viewport()->mapToGlobal(messageRect(m_current).topLeft() + QPoint(40, 40)));

@@ -23,7 +23,7 @@ struct TextSpan {
 
 /// What a block paints: a piece of text with styles, at an indent. Knows no fonts and no colours.
 struct Piece {
-    enum class Role : quint8 { Body, Heading1, Heading2, Heading3, Cell, HeadCell, Rule, Code };
+    enum class Role : quint8 { Body, Heading1, Heading2, Heading3, Cell, HeadCell, Rule, Code, Thought };
     QString text;
     QString marker;   ///< of a list item: a bullet or "3."
     QString language; ///< with Role::Code

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/chat/message_view.h"
 
+#include "ui/chat/tool_calls.h"
 #include "ui/format.h"
 
 #include <QCoreApplication>
@@ -119,6 +120,9 @@ ViewMessage viewMessageOf(const MessageRecord &message, const MessageSurrounding
     view.role = user ? ViewMessage::Role::User : ViewMessage::Role::Assistant;
     view.sender = user ? tr("You") : message.model.isEmpty() ? tr("Model") : message.model;
     view.source = message.text;
+    view.reasoning = message.reasoning;
+    view.reasoningMs = message.reasoningMs;
+    view.calls = toolCallsOf(message.toolCalls);
     view.done = message.state != MessageState::Streaming;
     view.footer = footerOf(message, around);
     if (view.done)

@@ -6,9 +6,19 @@
 namespace ui {
 namespace {
 
-bool isText(const Block &block)
+bool isText(const Block &block, const ViewMessage &message)
 {
-    return block.kind == Block::Kind::Plain || block.kind == Block::Kind::Body || block.kind == Block::Kind::Code;
+    switch (block.kind) {
+    case Block::Kind::Thought:
+        return message.unfolded;
+    case Block::Kind::Plain:
+    case Block::Kind::Body:
+    case Block::Kind::Code:
+    case Block::Kind::ToolCall:
+        return true;
+    default:
+        return false;
+    }
 }
 
 QString trimmedEnd(QString text)
@@ -85,8 +95,12 @@ QStringList shownTexts(const Block &block, const ChatDocument::Message &message)
     } else if (!block.pieces.empty()) {
         for (const LaidPiece &laid : block.pieces)
             out << (laid.layout ? laid.layout->text() : QString());
-    } else if (block.kind == Block::Kind::Plain) {
-        out << displayText(QStringView(source).mid(block.range.begin, block.range.end - block.range.begin), false);
+    } else if (block.kind == Block::Kind::ToolCall) {
+        out << message.view.calls[block.call].name << message.view.calls[block.call].arguments;
+    } else if (block.kind == Block::Kind::Plain || block.kind == Block::Kind::Thought) {
+        out << displayText(
+            QStringView(sourceOf(block, message.view)).mid(block.range.begin, block.range.end - block.range.begin),
+            false);
     } else if (block.kind == Block::Kind::Body) {
         for (const Piece &piece : renderBlock(source, block.range, block.open, message.splitter.references()))
             out << piece.text;
@@ -99,28 +113,30 @@ QString TextSelection::text(const ChatDocument &document) const
     if (isEmpty())
         return {};
     QStringList parts;
-    int runMessage = -1; // whole blocks side by side are one slice of the source
+    const QString *runSource = nullptr; // whole blocks side by side are one slice of the source
     SourceRange run;
     const auto endRun = [&] {
-        if (runMessage >= 0)
-            parts << trimmedEnd(document.message(runMessage).view.source.mid(run.begin, run.end - run.begin));
-        runMessage = -1;
+        if (runSource)
+            parts << trimmedEnd(runSource->mid(run.begin, run.end - run.begin));
+        runSource = nullptr;
     };
     const int last = std::min(end().block, document.blockCount() - 1);
     for (int i = begin().block; i <= last; ++i) {
         const Block &block = document.block(i);
-        if (!isText(block))
+        const ViewMessage &message = document.messageOf(block).view;
+        if (!isText(block, message))
             continue;
-        const bool inside = i > begin().block && i < end().block;
+        const bool hasSource = block.kind != Block::Kind::ToolCall; // a call is copied as it is shown
+        const bool inside = hasSource && i > begin().block && i < end().block;
         const QStringList texts = inside ? QStringList() : shownTexts(block, document.messageOf(block));
         const bool aloneInCode = block.kind == Block::Kind::Code && begin().block == end().block;
-        if (inside || (coversWhole(*this, i, texts) && !aloneInCode)) {
-            if (runMessage == block.message && run.end == block.range.begin) {
+        if (inside || (hasSource && coversWhole(*this, i, texts) && !aloneInCode)) {
+            if (runSource == &sourceOf(block, message) && run.end == block.range.begin) {
                 run.end = block.range.end;
                 continue;
             }
             endRun();
-            runMessage = block.message;
+            runSource = &sourceOf(block, message);
             run = block.range;
             continue;
         }
