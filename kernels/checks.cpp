@@ -94,6 +94,26 @@ void checkExperts(std::span<const PackedWeight *const> weights, const TensorView
         CHECK(ids.as<std::int32_t>()[i] >= 0 && ids.as<std::int32_t>()[i] < static_cast<std::int64_t>(weights.size()));
 }
 
+void checkLinearHeads(std::span<const PackedWeight *const> weights, const TensorView &x, const TensorView &out)
+{
+    checkFloatView(x, 3);
+    checkFloatView(out, 3);
+    CHECK(!weights.empty() && static_cast<std::int64_t>(weights.size()) == x.shape[1]);
+    CHECK(out.shape[0] == x.shape[0] && out.shape[1] == x.shape[1]);
+    for (const PackedWeight *weight : weights)
+        CHECK(weight->columns() == x.shape[2] && weight->rows() == out.shape[2]);
+}
+
+TensorView headOf(const TensorView &heads, std::int64_t head)
+{
+    TensorView view = heads;
+    view.data = heads.data + head * heads.strides[1] * static_cast<std::int64_t>(sizeof(float));
+    view.rank = 2;
+    view.shape = {heads.shape[0], heads.shape[2], 0, 0};
+    view.strides = {heads.strides[0], 1, 0, 0};
+    return view;
+}
+
 void checkExpertRows(const PackedWeight &expert, const TensorView &x, std::int64_t xRows, const TensorView &out,
                      std::int64_t outRows, std::int64_t outColumns)
 {

@@ -19,6 +19,9 @@ void checkRoute(const TensorView &logits, const RouterShape &shape, const Tensor
 /// The ids [tokens, k] of experts among `weights`, of which all have the shape of the first.
 void checkExperts(std::span<const PackedWeight *const> weights, const TensorView &ids,
                   std::span<const float *const> bias);
+void checkLinearHeads(std::span<const PackedWeight *const> weights, const TensorView &x, const TensorView &out);
+/// Head `head` of [tokens, heads, n] as [tokens, n].
+[[nodiscard]] TensorView headOf(const TensorView &heads, std::int64_t head);
 /// x [xRows, columns of the expert], out [outRows, outColumns].
 void checkExpertRows(const PackedWeight &expert, const TensorView &x, std::int64_t xRows, const TensorView &out,
                      std::int64_t outRows, std::int64_t outColumns);

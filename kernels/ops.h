@@ -123,6 +123,10 @@ public:
     /// inout += x Wᵀ (+ bias), the residual branch. inout [tokens, rows]
     virtual void linearAdd(const PackedWeight &weight, TensorView x, TensorView inout, const float *bias,
                            Stream &stream) = 0;
+    /// Head h of out = head h of x times the transposed matrix of head h, in one job. x [tokens, heads, columns], out
+    /// [tokens, heads, rows], weights [heads], all of one shape
+    virtual void linearHeads(std::span<const PackedWeight *const> weights, TensorView x, TensorView out,
+                             Stream &stream) = 0;
     /// out = act(x Gᵀ + b) * (x Uᵀ + c) with gate and up packed as two parts of equal rows. out [tokens, rows / 2],
     /// bias [rows], b before c, or null
     virtual void linearGated(const PackedWeight &gateUp, Activation activation, TensorView x, TensorView out,

@@ -19,17 +19,6 @@ TensorView partOf(const TensorView &heads, std::int64_t first, std::int64_t coun
     return view;
 }
 
-/// Elements [first, first + count) of one head as [tokens, count].
-TensorView headOf(const TensorView &heads, std::int64_t head, std::int64_t first, std::int64_t count)
-{
-    TensorView view = heads;
-    view.data = heads.data + (head * heads.strides[1] + first) * static_cast<std::int64_t>(sizeof(float));
-    view.rank = 2;
-    view.shape = {heads.shape[0], count, 0, 0};
-    view.strides = {heads.strides[0], 1, 0, 0};
-    return view;
-}
-
 void storeAs(DType type, float value, std::byte *target)
 {
     if (type == DType::F32) {
@@ -68,6 +57,12 @@ LatentAttention::LatentAttention(const ModelConfig &config, int layer, WeightLoa
     m_output = loader.matrix({layerTensor(layer, "attn_output")});
 }
 
+void LatentAttention::keep(Weight weight, std::vector<const kernels::PackedWeight *> &heads)
+{
+    heads.push_back(weight.get());
+    m_heads.push_back(std::move(weight));
+}
+
 void LatentAttention::loadHeads(int layer, WeightLoader &loader)
 {
     const std::string keys = layerTensor(layer, "attn_k_b");
@@ -75,8 +70,8 @@ void LatentAttention::loadHeads(int layer, WeightLoader &loader)
     for (std::int64_t head = 0; head < m_layer.heads; ++head) {
         const kernels::WeightPart absorb = loader.rows(keys, head * m_latent.kvRank, m_latent.kvRank);
         const kernels::WeightPart value = loader.rows(values, head * m_latent.valueDim, m_latent.valueDim);
-        m_absorb.push_back(loader.pack({&absorb, 1}));
-        m_values.push_back(loader.pack({&value, 1}));
+        keep(loader.pack({&absorb, 1}), m_absorb);
+        keep(loader.pack({&value, 1}), m_values);
     }
     loader.release(keys);
     loader.release(values);
@@ -92,7 +87,7 @@ void LatentAttention::loadFusedHeads(const std::string &name, WeightLoader &load
     const std::int64_t rows = plain + m_latent.valueDim;
     for (std::int64_t head = 0; head < m_layer.heads; ++head) {
         const kernels::WeightPart value = loader.rows(name, head * rows + plain, m_latent.valueDim);
-        m_values.push_back(loader.pack({&value, 1}));
+        keep(loader.pack({&value, 1}), m_values);
     }
     const DType source = loader.rows(name, 0, 1).type;
     const bool quantized = kernels::info(source).quantized;
@@ -106,8 +101,9 @@ void LatentAttention::loadFusedHeads(const std::string &name, WeightLoader &load
             for (std::int64_t r = 0; r < rank; ++r)
                 storeAs(type, row[r], transposed.data() + ((head * rank + r) * plain + i) * size);
         }
-        const kernels::WeightPart absorb{name, type, rank, plain, transposed.data() + head * rank * plain * size};
-        m_absorb.push_back(loader.pack({&absorb, 1}));
+        const kernels::WeightPart absorb{name + " (transposed)", type, rank, plain,
+                                         transposed.data() + head * rank * plain * size};
+        keep(loader.pack({&absorb, 1}), m_absorb);
     }
     if (m_ops.keepsSource())
         m_transposed = std::move(transposed); // the bytes stay where they are
@@ -133,9 +129,8 @@ void LatentAttention::absorb(TensorView queries, TensorView absorbed, DecoderSte
     const TensorView rotary = partOf(queries, m_latent.plainDim, m_latent.rotaryDim);
     m_rope.apply(m_layer, rotary, step);
     m_ops.copy(rotary, partOf(absorbed, m_latent.kvRank, m_latent.rotaryDim), step.stream);
-    for (std::int64_t head = 0; head < m_layer.heads; ++head)
-        m_ops.linear(*m_absorb[static_cast<std::size_t>(head)], headOf(queries, head, 0, m_latent.plainDim),
-                     headOf(absorbed, head, 0, m_latent.kvRank), nullptr, step.stream);
+    m_ops.linearHeads(m_absorb, partOf(queries, 0, m_latent.plainDim), partOf(absorbed, 0, m_latent.kvRank),
+                      step.stream);
 }
 
 void LatentAttention::storeKeys(TensorView x, DecoderStep &step)
@@ -160,10 +155,7 @@ void LatentAttention::run(TensorView x, TensorView target, bool accumulate, Deco
     absorb(queries, absorbed, step);
     storeKeys(x, step);
     m_ops.pagedAttention(absorbed, step.kvLayer, step.paged, m_shape, summed, step.stream);
-    const TensorView values = headsView(attended, 0, heads, m_latent.valueDim);
-    for (std::int64_t head = 0; head < heads; ++head)
-        m_ops.linear(*m_values[static_cast<std::size_t>(head)], headOf(summed, head, 0, m_latent.kvRank),
-                     headOf(values, head, 0, m_latent.valueDim), nullptr, step.stream);
+    m_ops.linearHeads(m_values, summed, headsView(attended, 0, heads, m_latent.valueDim), step.stream);
     if (accumulate)
         m_ops.linearAdd(*m_output, attended, target, nullptr, step.stream);
     else
@@ -183,10 +175,8 @@ std::vector<const LatentAttention::Weight *> LatentAttention::weights() const
     std::vector<const Weight *> all{&m_query, &m_keys, &m_output};
     if (m_queryDown)
         all.push_back(&m_queryDown);
-    for (const std::vector<Weight> *heads : {&m_absorb, &m_values}) {
-        for (const Weight &head : *heads)
-            all.push_back(&head);
-    }
+    for (const Weight &head : m_heads)
+        all.push_back(&head);
     return all;
 }
 

@@ -28,6 +28,7 @@ public:
 private:
     using Weight = std::unique_ptr<kernels::PackedWeight>;
 
+    void keep(Weight weight, std::vector<const kernels::PackedWeight *> &heads);
     void loadHeads(int layer, WeightLoader &loader);
     void loadFusedHeads(const std::string &name, WeightLoader &loader);
     [[nodiscard]] kernels::TensorView projectQueries(kernels::TensorView x, DecoderStep &step);
@@ -45,10 +46,11 @@ private:
     Weight m_query; ///< [heads * queryDim, queryRank or hidden]
     Weight m_keys;  ///< [keyDim, hidden]
     DecoderNorm m_keyNorm;
-    std::vector<Weight> m_absorb;        ///< [heads] of [kvRank, plainDim]
-    std::vector<Weight> m_values;        ///< [heads] of [valueDim, kvRank]
-    Weight m_output;                     ///< [hidden, heads * valueDim]
-    std::vector<std::byte> m_transposed; ///< what m_absorb reads on backends that keep the source
+    std::vector<const kernels::PackedWeight *> m_absorb; ///< [heads] of [kvRank, plainDim]
+    std::vector<const kernels::PackedWeight *> m_values; ///< [heads] of [valueDim, kvRank]
+    std::vector<Weight> m_heads;                         ///< owns both
+    Weight m_output;                                     ///< [hidden, heads * valueDim]
+    std::vector<std::byte> m_transposed;                 ///< what m_absorb reads on backends that keep the source
 };
 
 } // namespace engine

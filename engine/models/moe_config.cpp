@@ -99,6 +99,18 @@ ExpertForm formOf(const Checkpoint &checkpoint, int layer)
     return checkpoint.find(layerTensor(layer, "ffn_gate.0")) ? ExpertForm::Single : ExpertForm::Stacked;
 }
 
+/// A file that has a tensor for every expert cannot hold more experts than tensors; the list of what is expected
+/// must not grow beyond it.
+void checkTensorCount(const ConfigReader &reader, const Checkpoint &checkpoint, std::int64_t experts,
+                      std::int64_t layers)
+{
+    const auto tensors = static_cast<std::int64_t>(checkpoint.tensors().size());
+    if (3 * experts * layers > tensors)
+        reader.refuse("expert_count", std::to_string(experts),
+                      "so many that 3 tensors for each in " + std::to_string(layers) + " layers are among the "
+                          + std::to_string(tensors) + " of the file");
+}
+
 } // namespace
 
 void readMoe(const Checkpoint &checkpoint, ModelConfig &config, const MoeDefaults &defaults)
@@ -125,6 +137,8 @@ void readMoe(const Checkpoint &checkpoint, ModelConfig &config, const MoeDefault
     moe.expertBias = checkpoint.find(layerTensor(first, "ffn_down_exps", "bias")) != nullptr;
     moe.selectionBias = checkpoint.find(layerTensor(first, "exp_probs_b", "bias")) != nullptr;
     moe.form = formOf(checkpoint, first);
+    if (moe.form == ExpertForm::Single)
+        checkTensorCount(reader, checkpoint, moe.experts, std::count(with.begin(), with.end(), true));
 }
 
 namespace {

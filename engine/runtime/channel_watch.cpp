@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/runtime/channel_watch.h"
 
+#include "kernels/checks.h"
+
 #include <algorithm>
 #include <set>
 #include <unordered_map>
@@ -100,6 +102,13 @@ public:
     {
         m_state.addRows(gateUp, x);
         m_ops->linearGated(gateUp, activation, x, out, bias, stream);
+    }
+    void linearHeads(std::span<const PackedWeight *const> weights, TensorView x, TensorView out,
+                     kernels::Stream &stream) override
+    {
+        for (std::size_t head = 0; head < weights.size(); ++head)
+            m_state.addRows(*weights[head], kernels::headOf(x, static_cast<std::int64_t>(head)));
+        m_ops->linearHeads(weights, x, out, stream);
     }
     void expertsGated(std::span<const PackedWeight *const> gateUp, kernels::Activation activation, TensorView x,
                       TensorView ids, std::span<const float *const> bias, TensorView out,

@@ -76,6 +76,12 @@ public:
         const Timer timer(m_profile, "linearGated");
         m_ops->linearGated(gateUp, activation, x, out, bias, stream);
     }
+    void linearHeads(std::span<const kernels::PackedWeight *const> weights, kernels::TensorView x,
+                     kernels::TensorView out, kernels::Stream &stream) override
+    {
+        const Timer timer(m_profile, "linearHeads");
+        m_ops->linearHeads(weights, x, out, stream);
+    }
     void activate(kernels::Activation activation, kernels::TensorView inout, kernels::Stream &stream) override
     {
         const Timer timer(m_profile, "activate");

@@ -116,6 +116,12 @@ void CpuOps::linearGated(const PackedWeight &gateUp, Activation activation, Tens
     m_matmul.gated(own(gateUp), activation, x, out, bias);
 }
 
+void CpuOps::linearHeads(std::span<const PackedWeight *const> weights, TensorView x, TensorView out, Stream &)
+{
+    checkLinearHeads(weights, x, out);
+    m_experts.heads(weights, x, out);
+}
+
 void CpuOps::activate(Activation activation, TensorView inout, Stream &)
 {
     checkFloatView(inout, 2);

@@ -61,7 +61,7 @@ template<typename Body> void Experts::overWaves(const Call &call, Body body)
 
 TensorView Experts::gather(const TensorView &x, std::span<const std::int64_t> rows, std::int64_t rowsPerToken)
 {
-    const std::int64_t columns = x.shape[1];
+    const std::int64_t columns = x.shape[static_cast<std::size_t>(x.rank - 1)];
     const auto count = static_cast<std::int64_t>(rows.size());
     float *target = m_gathered.reserve<float>(static_cast<std::size_t>(count * columns));
     const auto parts = static_cast<int>((count + gatherRowsPerPart - 1) / gatherRowsPerPart);
@@ -79,6 +79,19 @@ void Experts::gated(const Call &call, Activation activation, const TensorView &x
 {
     overWaves(call, [&](std::span<const std::int64_t> rows, std::span<const WeightTile> tiles) {
         m_matmul.gated(tiles, activation, gather(x, rows, call.ids.shape[1]), out, rows.data());
+    });
+}
+
+void Experts::heads(std::span<const PackedWeight *const> weights, const TensorView &x, const TensorView &out)
+{
+    const std::int64_t heads = x.shape[1];
+    const std::int64_t tokens = x.shape[0];
+    m_heads.resize(static_cast<std::size_t>(tokens * heads));
+    for (std::size_t i = 0; i < m_heads.size(); ++i)
+        m_heads[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(heads));
+    const Call call{weights, {}, makeView(m_heads.data(), DType::I32, tokens, heads)};
+    overWaves(call, [&](std::span<const std::int64_t> rows, std::span<const WeightTile> tiles) {
+        m_matmul.linear(tiles, gather(x, rows, 1), out, rows.data(), false);
     });
 }
 

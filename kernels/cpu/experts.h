@@ -32,11 +32,14 @@ public:
     /// inout[token] += weight x product, by ascending expert. inner [tokens * k, inner], weights [tokens, k]
     void combine(const Call &call, const TensorView &inner, const TensorView &weights, const TensorView &inout);
 
+    /// Head h of out = head h of x times weights[h]ᵀ: every head is an expert that all tokens take.
+    void heads(std::span<const PackedWeight *const> weights, const TensorView &x, const TensorView &out);
+
 private:
     void sortRows(const Call &call);
     /// Calls body(rows, tiles) for some sorted rows after the others; tiles count from the first of them.
     template<typename Body> void overWaves(const Call &call, Body body);
-    /// Rows rows[i] / rowsPerToken of x, one after the other.
+    /// Rows rows[i] / rowsPerToken of x [rows, n] or [tokens, heads, n], one after the other.
     TensorView gather(const TensorView &x, std::span<const std::int64_t> rows, std::int64_t rowsPerToken);
 
     const LevelKernels &m_level;
@@ -44,6 +47,7 @@ private:
     Matmul &m_matmul;
     std::vector<std::int64_t> m_rows;   ///< [tokens * k], by expert, then by number
     std::vector<std::int64_t> m_starts; ///< [experts + 1] in m_rows
+    std::vector<std::int32_t> m_heads;  ///< [tokens, heads]
     AlignedMemory m_gathered;
     AlignedMemory m_products;
 };

@@ -98,6 +98,18 @@ void ReferenceOps::linearGated(const PackedWeight &gateUp, Activation activation
     }
 }
 
+void ReferenceOps::linearHeads(std::span<const PackedWeight *const> weights, TensorView x, TensorView out, Stream &)
+{
+    checkLinearHeads(weights, x, out);
+    for (std::int64_t head = 0; head < x.shape[1]; ++head) {
+        const TensorView target = headOf(out, head);
+        referenceProducts(m_pool, own(*weights[static_cast<std::size_t>(head)]), headOf(x, head),
+                          [&](std::int64_t token, std::int64_t row, double value) {
+                              rowOf(target, token)[row] = static_cast<float>(value);
+                          });
+    }
+}
+
 void ReferenceOps::activate(Activation activation, TensorView inout, Stream &)
 {
     checkFloatView(inout, 2);

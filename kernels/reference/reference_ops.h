@@ -31,6 +31,8 @@ public:
                    Stream &stream) override;
     void linearGated(const PackedWeight &gateUp, Activation activation, TensorView x, TensorView out, const float *bias,
                      Stream &stream) override;
+    void linearHeads(std::span<const PackedWeight *const> weights, TensorView x, TensorView out,
+                     Stream &stream) override;
     void activate(Activation activation, TensorView inout, Stream &stream) override;
     void rmsNorm(TensorView x, const float *weight, float epsilon, TensorView out, Stream &stream) override;
     void layerNorm(TensorView x, const float *weight, const float *bias, float epsilon, TensorView out,

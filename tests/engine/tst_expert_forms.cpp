@@ -124,6 +124,7 @@ private slots:
     void equalExpertsAreADenseModel();
     void wrongTensorsAreRefused_data();
     void wrongTensorsAreRefused();
+    void hugeCountIsRefusedAtOnce();
 };
 
 void ExpertFormsTest::formsAreOneModel()
@@ -138,7 +139,8 @@ void ExpertFormsTest::formsAreOneModel()
 
 void ExpertFormsTest::choicesAreTold()
 {
-    const auto runner = tiny_model::makeRunner(mixture({}), {.reference = true, .threads = 1});
+    const MemoryCheckpoint checkpoint = mixture({}); // which the reference backend goes on reading
+    const auto runner = tiny_model::makeRunner(checkpoint, {.reference = true, .threads = 1});
     runner->resizeKv(2, 16);
     std::vector<int> layers;
     runner->setRouterCallback([&](const engine::RouterChoice &choice) {
@@ -212,6 +214,18 @@ void ExpertFormsTest::wrongTensorsAreRefused()
     } catch (const engine::Error &error) {
         QCOMPARE(error.code(), engine::ErrorCode::Refused);
         QVERIFY2(QString::fromUtf8(error.what()).contains(tensor), error.what());
+    }
+}
+
+void ExpertFormsTest::hugeCountIsRefusedAtOnce()
+{
+    MemoryCheckpoint checkpoint = single({});
+    checkpoint.set("llama.expert_count", std::int64_t{65536});
+    try {
+        (void)engine::familyOf(checkpoint).readConfig(checkpoint);
+        QFAIL("a count of experts beyond the file's tensors was taken");
+    } catch (const engine::Error &error) {
+        QVERIFY2(QString::fromUtf8(error.what()).contains(QStringLiteral("llama.expert_count is 65536")), error.what());
     }
 }
 

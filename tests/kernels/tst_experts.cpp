@@ -142,6 +142,8 @@ private slots:
     void blockMatchesReference();
     void neighboursDoNotMatter_data();
     void neighboursDoNotMatter();
+    void headsMatchLinear_data() { neighboursDoNotMatter_data(); }
+    void headsMatchLinear();
     void wrongChoicesAreRefused_data() { backends(); }
     void wrongChoicesAreRefused();
 
@@ -339,6 +341,50 @@ void TestExperts::neighboursDoNotMatter()
             }
             QVERIFY(sameBits(found.gated, wanted.gated));
             QVERIFY(sameBits(found.combined, wanted.combined));
+        }
+    }
+}
+
+void TestExperts::headsMatchLinear()
+{
+    QFETCH(QString, level);
+    if (!kernel_data::hasLevel(level.toStdString()))
+        QSKIP(qPrintable(QStringLiteral("this machine lacks the level %1").arg(level)));
+    constexpr std::int64_t heads = 5;
+    for (const DType type : {DType::F32, DType::Q8_0}) {
+        const std::int64_t columns = 64;
+        const std::int64_t rows = 19;
+        const auto ops = kernel_data::cpu(level.toStdString(), 3);
+        const auto stream = ops->makeStream();
+        std::vector<std::unique_ptr<PackedWeight>> packed;
+        std::vector<const PackedWeight *> weights;
+        for (std::uint32_t h = 0; h < heads; ++h) {
+            const Weight weight = kernel_data::randomWeight(type, rows, columns, h);
+            const WeightPart part = weight.part();
+            packed.push_back(ops->pack({&part, 1}));
+            weights.push_back(packed.back().get());
+        }
+        for (const std::int64_t tokens : {1, 300}) {
+            const std::int64_t inStride = heads * (columns + 3); // heads are parts of wider ones
+            const std::int64_t outStride = heads * (rows + 2);
+            std::vector<float> x = kernel_data::randomFloats(static_cast<std::size_t>(tokens * inStride), 9);
+            std::vector<float> found(static_cast<std::size_t>(tokens * outStride), 7.0F);
+            std::vector<float> wanted = found;
+            TensorView in = makeView(x.data(), DType::F32, tokens, heads, columns);
+            in.strides = {inStride, columns + 3, 1, 0};
+            TensorView out = makeView(found.data(), DType::F32, tokens, heads, rows);
+            out.strides = {outStride, rows + 2, 1, 0};
+            ops->linearHeads(weights, in, out, *stream);
+            for (std::int64_t h = 0; h < heads; ++h) {
+                TensorView one = viewOf(x, tokens, columns);
+                one.data += h * (columns + 3) * 4;
+                one.strides[0] = inStride;
+                TensorView target = viewOf(wanted, tokens, rows);
+                target.data += h * (rows + 2) * 4;
+                target.strides[0] = outStride;
+                ops->linear(*weights[static_cast<std::size_t>(h)], one, target, nullptr, *stream);
+            }
+            QVERIFY(sameBits(found, wanted));
         }
     }
 }
