@@ -19,7 +19,7 @@ struct InspectedTensor {
 
 /// What a model file is, read without its weights.
 struct ModelDescription {
-    std::string format; ///< "gguf"
+    std::string format; ///< "gguf", "safetensors"
     std::string architecture;
     std::string name;
     std::int64_t parameters = 0;
@@ -34,6 +34,7 @@ struct ModelDescription {
     std::vector<std::pair<std::string, std::string>> metadataJson; ///< key to compact JSON value, in file order
 };
 
+/// A .gguf file, a Hugging Face folder, or one .safetensors file, index or config.json.
 /// \throws Error Refused naming file, key or tensor, offset, found and wanted
 [[nodiscard]] ModelDescription inspectModel(const std::string &path, bool withTensors = false,
                                             bool withMetadata = false);

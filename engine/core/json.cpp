@@ -121,4 +121,11 @@ Json parseJsonExact(std::string_view text, std::string_view what, int maxDepth)
     return parsed(text, what, maxDepth, true);
 }
 
+std::string jsonFault(std::string_view parserMessage)
+{
+    if (const auto start = parserMessage.find(" - "); start != std::string_view::npos)
+        parserMessage.remove_prefix(start + 3);
+    return std::string(parserMessage.substr(0, parserMessage.find("; last read")));
+}
+
 } // namespace engine

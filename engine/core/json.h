@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <string>
 #include <string_view>
 
 namespace engine {
@@ -15,5 +16,8 @@ using Json = nlohmann::ordered_json;
 /// Parses one JSON text with a limit on nesting; duplicate keys are refused.
 /// `what` names the text in errors. \throws Error Refused with the byte offset
 [[nodiscard]] Json parseJson(std::string_view text, std::string_view what, int maxDepth = 64);
+
+/// What is wrong, out of the text of the parser's error: without its own name, place and the text around it.
+[[nodiscard]] std::string jsonFault(std::string_view parserMessage);
 
 } // namespace engine

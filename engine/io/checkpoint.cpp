@@ -136,14 +136,9 @@ private:
 void refuseOtherFormats(const std::string &path)
 {
     std::error_code ignored;
-    if (fs::is_directory(path, ignored)) {
-        if (fs::exists(fs::path(path) / "config.json", ignored))
-            refuse(path, "is a Hugging Face folder; these are not supported yet, wanted a .gguf file");
+    if (fs::is_directory(path, ignored))
         refuse(path, "is a folder, wanted a .gguf file");
-    }
     const std::string extension = fs::path(path).extension().string();
-    if (extension == ".safetensors")
-        refuse(path, "is a safetensors file by its name; these are not supported yet, wanted a .gguf file");
     if (extension.starts_with(".part") && extension.find("of") != std::string::npos)
         refuse(path, "is one piece of a file that was cut by bytes; join the pieces first, wanted a whole .gguf file");
 }

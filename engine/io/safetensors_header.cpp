@@ -61,11 +61,8 @@ public:
     {
         if (error.id == 406) // a number beyond all doubles
             return m_place == Place::List ? failLarge(token) : wrongKind("a number that is too large");
-        std::string text = error.what();
-        if (const auto colon = text.rfind(": "); colon != std::string::npos)
-            text = text.substr(colon + 2);
         return fail("the header is not valid JSON at its byte " + std::to_string(position) + ": "
-                    + printable(text, 100));
+                    + printable(jsonFault(error.what()), 120));
     }
 
 private:

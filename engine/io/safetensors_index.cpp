@@ -78,10 +78,8 @@ public:
     }
     bool parse_error(std::size_t position, const std::string &, const nlohmann::detail::exception &error) override
     {
-        std::string text = error.what();
-        if (const auto colon = text.rfind(": "); colon != std::string::npos)
-            text = text.substr(colon + 2);
-        return fail("not valid JSON at byte " + std::to_string(position) + ": " + printable(text, 100));
+        return fail("not valid JSON at byte " + std::to_string(position) + ": "
+                    + printable(jsonFault(error.what()), 120));
     }
 
 private:

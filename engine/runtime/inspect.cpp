@@ -4,6 +4,7 @@
 #include "engine/core/json.h"
 #include "engine/core/printable.h"
 #include "engine/io/checkpoint.h"
+#include "engine/runtime/inspect_safetensors.h"
 
 #include <algorithm>
 #include <type_traits>
@@ -167,6 +168,8 @@ std::vector<std::pair<std::string, std::string>> listMetadata(const Checkpoint &
 
 ModelDescription inspectModel(const std::string &path, bool withTensors, bool withMetadata)
 {
+    if (isSafetensorsPath(path))
+        return inspectSafetensors(path, withTensors, withMetadata);
     const std::unique_ptr<Checkpoint> checkpoint = openCheckpoint(path);
     ModelDescription result = Inspector(*checkpoint).describe();
     if (withTensors)

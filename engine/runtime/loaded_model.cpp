@@ -2,13 +2,15 @@
 #include "engine/runtime/loaded_model.h"
 
 #include "engine/core/system_memory.h"
+#include "engine/models/model_files.h"
 #include "engine/models/model_registry.h"
-#include "engine/runtime/vocabulary.h"
+#include "engine/runtime/model_text.h"
 #include "engine/text/utf8.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 
 namespace engine {
 namespace {
@@ -131,7 +133,7 @@ LoadedModel::LoadedModel(const std::string &path, const EngineConfig &config, co
     m_info.path = path;
     m_info.effective = config;
     m_info.effective.kv.type = resolvedKvType(config);
-    m_checkpoint = openCheckpoint(path);
+    m_checkpoint = openModelFiles(path);
     m_info.warnings = m_checkpoint->warnings();
     namingFile(path, [&] {
         const ModelFamily &family = familyOf(*m_checkpoint);
@@ -170,19 +172,21 @@ LoadedModel::~LoadedModel() = default;
 
 void LoadedModel::openText(const ModelConfig &model)
 {
-    const VocabularyData vocabulary = readVocabulary(*m_checkpoint);
-    const auto tokens = static_cast<std::int64_t>(vocabulary.tokens.size());
-    if (tokens < model.vocab)
+    m_tokenizer = openTokenizer(*m_checkpoint);
+    const std::int64_t tokens = m_tokenizer->vocabSize();
+    // Rows beyond the tokens are usual padding in folders; GGUF files name their padding.
+    std::error_code ignored;
+    const bool isFolder = std::filesystem::is_directory(m_checkpoint->path(), ignored);
+    if (isFolder ? tokens > model.vocab : tokens < model.vocab)
         m_info.warnings.push_back("tensor token_embd.weight has " + std::to_string(model.vocab) + " rows for "
                                   + std::to_string(tokens) + " tokens");
-    m_tokenizer = makeTokenizer(vocabulary);
     openTemplate();
 }
 
 void LoadedModel::openTemplate()
 {
     try {
-        const std::string *source = m_checkpoint->metadata().text("tokenizer.chat_template");
+        const std::optional<std::string> source = chatTemplateOf(*m_checkpoint);
         if (!source)
             return;
         m_info.chatTemplate = *source;

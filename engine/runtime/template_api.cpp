@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/api/text.h"
-#include "engine/core/file_bytes.h"
 #include "engine/core/json_exact.h"
 #include "engine/io/checkpoint.h"
+#include "engine/runtime/template_files.h"
 #include "engine/text/chat_template.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <initializer_list>
 
 namespace engine {
 namespace {
@@ -17,18 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr const char *kDefaultName = "default";
 constexpr const char *kGgufTemplateKey = "tokenizer.chat_template";
-// The largest published tokenizer_config.json are a few MiB; the rest is room.
-constexpr std::size_t kMaxFileBytes = 64U << 20U;
 constexpr int kMaxJsonDepth = 64;
-
-/// The special tokens that templates may speak of.
-constexpr std::initializer_list<const char *> kSpecialTokens = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                                                "pad_token", "cls_token", "mask_token"};
-
-std::string readText(const fs::path &path)
-{
-    return readFileBytes(path.string(), kMaxFileBytes);
-}
 
 /// One template, or why it cannot be used: a broken one must not hide the others.
 struct Entry {
@@ -111,67 +99,12 @@ private:
     Json m_specialTokens = Json::object();
 };
 
-void addChatTemplate(LoadedTemplates &out, const Json &value, const fs::path &path)
+void addFiles(LoadedTemplates &out, const TemplateFiles &files)
 {
-    if (value.is_string())
-        return out.add(kDefaultName, value.get<std::string>());
-    const auto refuse = [&path](const std::string &found) {
-        throw Error(ErrorCode::Refused,
-                    path.string() + ": chat_template must be a text or a list of {name, template}, found " + found);
-    };
-    if (!value.is_array())
-        refuse(value.type_name());
-    for (const Json &entry : value) {
-        const bool valid = entry.is_object() && entry.contains("name") && entry["name"].is_string()
-            && entry.contains("template") && entry["template"].is_string();
-        if (!valid)
-            refuse("an entry without the texts name and template");
-        out.add(entry["name"].get<std::string>(), entry["template"].get<std::string>());
-    }
-}
-
-/// A token is written as its text or as an object with `content`.
-void addSpecialTokens(LoadedTemplates &out, const Json &config)
-{
-    for (const char *name : kSpecialTokens) {
-        const auto found = config.find(name);
-        if (found == config.end())
-            continue;
-        if (found->is_string())
-            out.setSpecialToken(name, *found);
-        else if (found->is_object() && found->contains("content") && (*found)["content"].is_string())
-            out.setSpecialToken(name, (*found)["content"]);
-    }
-}
-
-void addConfig(LoadedTemplates &out, const fs::path &path)
-{
-    const Json config = parseJson(readText(path), path.string(), kMaxJsonDepth);
-    if (!config.is_object())
-        throw Error(ErrorCode::Refused, path.string() + ": must hold a JSON object, found " + config.type_name());
-    addSpecialTokens(out, config);
-    if (const auto found = config.find("chat_template"); found != config.end() && !found->is_null())
-        addChatTemplate(out, *found, path);
-}
-
-void addFolder(LoadedTemplates &out, const fs::path &folder)
-{
-    // From the oldest form to the newest; a newer one replaces the template of an older one.
-    for (const char *name : {"special_tokens_map.json", "tokenizer_config.json", "chat_template.json"}) {
-        if (fs::is_regular_file(folder / name))
-            addConfig(out, folder / name);
-    }
-    if (fs::is_regular_file(folder / "chat_template.jinja"))
-        out.add(kDefaultName, readText(folder / "chat_template.jinja"));
-    std::error_code none;
-    std::vector<fs::path> more;
-    for (const auto &entry : fs::directory_iterator(folder / "additional_chat_templates", none)) {
-        if (entry.path().extension() == ".jinja" && entry.is_regular_file())
-            more.push_back(entry.path());
-    }
-    std::sort(more.begin(), more.end());
-    for (const fs::path &path : more)
-        out.add(path.stem().string(), readText(path));
+    for (const auto &[name, source] : files.templates)
+        out.add(name, source);
+    for (const auto &[name, text] : files.specialTokens.items())
+        out.setSpecialToken(name, text);
 }
 
 void addGgufTokens(LoadedTemplates &out, const Metadata &metadata)
@@ -222,12 +155,10 @@ void addFile(LoadedTemplates &out, const fs::path &path)
     const std::string name = path.filename().string();
     if (isGguf(path))
         addGguf(out, path.string());
-    else if (path.extension() == ".jinja")
-        out.add(kDefaultName, readText(path));
     else if (name == "tokenizer.json" || name == "tokenizer.json.xz")
-        addFolder(out, path.parent_path());
+        addFiles(out, readFolderTemplates(path.parent_path().string()));
     else
-        addConfig(out, path);
+        addFiles(out, readTemplateFile(path.string()));
 }
 
 } // namespace
@@ -240,7 +171,7 @@ std::unique_ptr<TemplateModel> openTemplates(const std::string &path)
         throw Error(ErrorCode::Refused, path + ": no such file or folder");
     auto out = std::make_unique<LoadedTemplates>(path);
     if (fs::is_directory(status))
-        addFolder(*out, path);
+        addFiles(*out, readFolderTemplates(path));
     else
         addFile(*out, path);
     if (out->empty())

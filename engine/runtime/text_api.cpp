@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/api/text.h"
 #include "engine/core/file_bytes.h"
+#include "engine/runtime/model_text.h"
 #include "engine/runtime/request_stream.h"
 #include "engine/runtime/vocabulary.h"
 #include "engine/text/tokenizer.h"
@@ -57,10 +58,7 @@ std::unique_ptr<TextModel> openJson(const fs::path &tokenizer, const fs::path &c
 
 std::unique_ptr<TextModel> openFolder(const fs::path &folder)
 {
-    const fs::path tokenizer = present(folder, "tokenizer.json");
-    if (tokenizer.empty())
-        throw Error(ErrorCode::Refused, folder.string() + ": the folder has no tokenizer.json or tokenizer.json.xz");
-    return openJson(tokenizer, present(folder, "tokenizer_config.json"));
+    return openFolderTokenizer(folder.string());
 }
 
 std::unique_ptr<TextModel> openGguf(const fs::path &file)

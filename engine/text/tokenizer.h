@@ -54,6 +54,17 @@ public:
 
 /// \throws Error Refused naming the key and the fault; an unknown pre-tokenizer is refused with its name
 [[nodiscard]] std::unique_ptr<Tokenizer> makeTokenizer(const VocabularyData &data);
+
+/// Texts of the files of a Hugging Face folder; all but the first may be empty.
+struct TokenizerTexts {
+    std::string_view tokenizer;       ///< tokenizer.json
+    std::string_view config;          ///< tokenizer_config.json
+    std::string_view specialTokens;   ///< special_tokens_map.json: what the configuration does not say
+    std::string_view addedTokens;     ///< added_tokens.json: tokens beside those of tokenizer.json
+    std::vector<int> endOfGeneration; ///< ids that end an answer; those outside the vocabulary are ignored
+};
+/// \throws Error Refused naming the file or key and the fault
+[[nodiscard]] std::unique_ptr<Tokenizer> makeTokenizer(const TokenizerTexts &texts);
 /// `tokenizerJson` is the text of tokenizer.json, `configJson` of tokenizer_config.json or empty.
 [[nodiscard]] std::unique_ptr<Tokenizer> makeTokenizer(std::string_view tokenizerJson, std::string_view configJson);
 

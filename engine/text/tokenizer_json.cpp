@@ -195,6 +195,29 @@ std::vector<AddedToken> readAddedTokens(const Json &root, TokenTable &tokens, st
     return added;
 }
 
+/// Tokens of added_tokens.json that tokenizer.json does not have.
+void readMoreAdded(const Json &more, TokenizerParts &parts, std::vector<int> &outsideModel)
+{
+    if (more.is_null())
+        return;
+    const std::int64_t limit = parts.tokens.size() + static_cast<std::int64_t>(more.size()) + idSlack;
+    for (const auto &[content, id] : more.items()) {
+        if (!id.is_number_integer() || id < 0 || id >= limit)
+            refuse("added_tokens.json: the id of " + utf8::quoted(content) + " must be an integer from 0 and below "
+                   + std::to_string(limit));
+        if (content.empty() || parts.tokens.find(content) >= 0)
+            continue;
+        const int number = id.get<int>();
+        if (parts.tokens.has(number))
+            refuse("added_tokens.json: " + utf8::quoted(content) + " has id " + std::to_string(number)
+                   + ", which already is that of " + utf8::quoted(parts.tokens.spelling(number)));
+        parts.tokens.set(number, content);
+        parts.tokens.index(number);
+        outsideModel.push_back(number);
+        parts.added.push_back({content, number, false, true, false, false, false});
+    }
+}
+
 /// bos_token and the like of tokenizer_config.json: a string, or an object with the string in `content`.
 std::optional<int> configToken(const Json &config, const char *key, const TokenTable &tokens)
 {
@@ -207,23 +230,50 @@ std::optional<int> configToken(const Json &config, const char *key, const TokenT
     return id >= 0 ? std::optional(id) : std::nullopt;
 }
 
-void setEnds(TokenizerParts &parts, const Json &config)
+void setEnds(TokenizerParts &parts, const Json &config, const Json &specialTokens, const std::vector<int> &ends)
 {
-    parts.bos = configToken(config, "bos_token", parts.tokens);
+    const auto token = [&](const char *key) {
+        const auto id = configToken(config, key, parts.tokens);
+        return id ? id : configToken(specialTokens, key, parts.tokens);
+    };
+    parts.bos = token("bos_token");
     if (!parts.bos && !parts.prefix.empty())
         parts.bos = parts.prefix.front();
-    parts.eos = configToken(config, "eos_token", parts.tokens);
+    parts.eos = token("eos_token");
     parts.endOfGeneration = knownEndTokens(parts.added);
     if (parts.eos)
         parts.endOfGeneration.push_back(*parts.eos);
+    for (const int id : ends) {
+        if (id >= 0 && parts.tokens.has(id))
+            parts.endOfGeneration.push_back(id);
+    }
+}
+
+/// A small file that holds an object, or null for an empty text.
+Json smallObject(std::string_view text, const char *file)
+{
+    if (text.empty())
+        return {};
+    Json value = parseJson(text, file);
+    if (!value.is_object())
+        refuse(std::string(file) + " must hold an object, found " + value.type_name());
+    return value;
 }
 
 } // namespace
 
 std::unique_ptr<Tokenizer> makeTokenizer(std::string_view tokenizerJson, std::string_view configJson)
 {
-    const TokenizerFile file = readTokenizerFile(tokenizerJson);
-    const Json config = configJson.empty() ? Json() : readTokenizerConfig(configJson);
+    TokenizerTexts texts;
+    texts.tokenizer = tokenizerJson;
+    texts.config = configJson;
+    return makeTokenizer(texts);
+}
+
+std::unique_ptr<Tokenizer> makeTokenizer(const TokenizerTexts &texts)
+{
+    const TokenizerFile file = readTokenizerFile(texts.tokenizer);
+    const Json config = texts.config.empty() ? Json() : readTokenizerConfig(texts.config);
     const Json &model = checkModel(file);
     TokenizerParts parts;
     addVocabulary(file, parts.tokens);
@@ -233,11 +283,12 @@ std::unique_ptr<Tokenizer> makeTokenizer(std::string_view tokenizerJson, std::st
         readBpe(file, model, parts);
     std::vector<int> outsideModel;
     parts.added = readAddedTokens(file.rest, parts.tokens, outsideModel);
+    readMoreAdded(smallObject(texts.addedTokens, "added_tokens.json"), parts, outsideModel);
     parts.bpe.outsideModel = std::move(outsideModel);
     tokenizer_steps::read(file.rest, parts);
     if (parts.unigram)
         parts.unigram->byteLevel = parts.bpe.byteLevel;
-    setEnds(parts, config);
+    setEnds(parts, config, smallObject(texts.specialTokens, "special_tokens_map.json"), texts.endOfGeneration);
     return makePipelineTokenizer(std::move(parts));
 }
 

@@ -233,8 +233,8 @@ void TstGgufFiles::otherFormats()
     QVERIFY(QDir(m_folder->path()).mkdir("folder"));
     QFile config(at("folder/config.json"));
     QVERIFY(config.open(QIODevice::WriteOnly));
-    QVERIFY(openError(at("folder")).contains("Hugging Face folder"));
-    QVERIFY(openError(at("model.safetensors")).contains("not supported yet"));
+    QVERIFY(openError(at("folder")).contains("is a folder"));
+    QVERIFY(openError(at("model.safetensors")).contains("not a GGUF file"));
     QVERIFY(openError(at("model.gguf.part1of2")).contains("join the pieces"));
 }
 
