@@ -57,7 +57,8 @@ std::optional<Arguments> parse(const QStringList &words)
     QCommandLineParser parser;
     parser.setApplicationDescription(QStringLiteral("A workbench for running language models: the window.\n"
                                                     "lathe-cli does the same work without one."));
-    parser.addPositionalArgument(QStringLiteral("MODEL"), QStringLiteral("model to open: a .gguf file"),
+    parser.addPositionalArgument(QStringLiteral("MODEL"),
+                                 QStringLiteral("model to open: a .gguf file or a Hugging Face folder"),
                                  QStringLiteral("[MODEL]"));
     const QCommandLineOption help({QStringLiteral("h"), QStringLiteral("help")}, QStringLiteral("Say how it is used."));
     const QCommandLineOption version(QStringLiteral("version"), QStringLiteral("Say which version this is."));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/main_window.h"
 
+#include "engine/library/model_files.h"
 #include "ui/chat/chat_page.h"
 #include "ui/devices/devices_page.h"
 #include "ui/engine_client.h"
@@ -194,7 +195,8 @@ MainWindow::Place MainWindow::place() const
 
 void MainWindow::openModel(const QString &path)
 {
-    m_client.loadModel(QFileInfo(path).absoluteFilePath());
+    const std::string whole = engine::modelPathOf(QFileInfo(path).absoluteFilePath().toStdString());
+    m_client.loadModel(QString::fromStdString(whole));
 }
 
 void MainWindow::ask(const QString &question)

@@ -70,6 +70,7 @@ void MainWindow::createActions()
 void MainWindow::createModelMenu()
 {
     addShortcut(m_menu, tr("Open model…"), Qt::CTRL | Qt::Key_O, [this] { m_models->browse(); });
+    m_menu->addAction(tr("Open model folder…"), m_models, &ModelsPage::browseFolder);
     m_recent = m_menu->addMenu(tr("Open recent"));
     connect(m_recent, &QMenu::aboutToShow, this, &MainWindow::fillRecentMenu); // files may have gone since
     connect(&m_settings, &Settings::recentModelsChanged, this, &MainWindow::fillRecentMenu);

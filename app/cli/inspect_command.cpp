@@ -80,7 +80,10 @@ void addInspect(CLI::App &app, const Select &select)
 {
     const auto options = std::make_shared<InspectOptions>();
     CLI::App *command = app.add_subcommand("inspect", "what a model is, without loading its weights");
-    command->add_option("MODEL", options->model, "a .gguf file or the name of an installed model")->required();
+    command
+        ->add_option("MODEL", options->model,
+                     "a .gguf file, a Hugging Face folder, a .safetensors file or index, or an installed model")
+        ->required();
     command->add_flag("--tensors", options->tensors, "list every tensor");
     command->add_flag("--metadata", options->metadata, "list every metadata key");
     command->callback([options, select] {

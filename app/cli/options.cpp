@@ -112,7 +112,9 @@ void checkKnob(const char *key, double value)
 
 void addModelOptions(CLI::App &command, ModelOptions &o)
 {
-    command.add_option("MODEL", o.model, "a .gguf file (the first shard of a set) or the name of an installed model")
+    command
+        .add_option("MODEL", o.model,
+                    "a .gguf file (the first shard of a set), a Hugging Face folder, or the name of an installed model")
         ->required();
     const std::string group = "Loading";
     command.add_option("--device", o.device, "auto, cpu, cuda:0[,cuda:1...] or simt")

@@ -71,6 +71,8 @@ private:
         const std::string path = entry.path().string();
         if (entry.is_directory(ignored)) {
             folders.push_back(path);
+            if (isModelFolder(path))
+                m_found.files.push_back(path);
         } else if (hasModelExtension(entry.path().filename().string())) {
             const auto shard = parseShardName(path);
             if (!shard || shard->number == 1)
@@ -92,8 +94,41 @@ std::string lowerCase(std::string_view text)
     return result;
 }
 
+bool isModelFolder(const std::string &path)
+{
+    std::error_code failure;
+    if (!fs::is_regular_file(fs::path(path) / "config.json", failure))
+        return false;
+    fs::directory_iterator entry(path, failure);
+    for (const fs::directory_iterator end; !failure && entry != end; entry.increment(failure)) {
+        if (entry->path().extension() == ".safetensors")
+            return true;
+    }
+    return false;
+}
+
+std::string modelPathOf(const std::string &path)
+{
+    const fs::path file = path;
+    const std::string name = file.filename().string();
+    const bool part =
+        name == "config.json" || name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json");
+    const std::string folder = file.parent_path().string();
+    return part && !folder.empty() && isModelFolder(folder) ? folder : path;
+}
+
 std::string modelName(std::string_view path)
 {
+    while (path.size() > 1 && path.ends_with('/'))
+        path.remove_suffix(1);
+    constexpr std::string_view snapshots = "/snapshots/";
+    constexpr std::string_view repository = "models--";
+    if (const std::size_t at = path.rfind(snapshots); at != std::string_view::npos) {
+        const std::string_view outer = path.substr(0, at);
+        const std::string_view name = outer.substr(outer.rfind('/') + 1);
+        if (name.starts_with(repository) && path.find('/', at + snapshots.size()) == std::string_view::npos)
+            return std::string(name.substr(name.rfind("--") + 2));
+    }
     const std::string_view file = path.substr(path.rfind('/') + 1);
     return std::string(hasModelExtension(file) ? file.substr(0, file.size() - extension.size()) : file);
 }

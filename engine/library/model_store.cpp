@@ -2,9 +2,12 @@
 #include "engine/library/model_store.h"
 
 #include "engine/api/error.h"
+#include "engine/core/file_bytes.h"
+#include "engine/core/json.h"
 #include "engine/core/printable.h"
 #include "engine/io/gguf_reader.h"
 #include "engine/io/mapped_file.h"
+#include "engine/io/safetensors_set.h"
 #include "engine/io/shard_name.h"
 #include "engine/library/model_files.h"
 
@@ -21,6 +24,8 @@ namespace engine {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t maxConfigBytes = 16U << 20U;
 
 std::string homeFolder()
 {
@@ -62,13 +67,28 @@ void examineFiles(InstalledModel &model)
         readShard(name->path(number), model);
 }
 
+/// Headers only, as of the files.
+void examineFolder(InstalledModel &model)
+{
+    model.format = "safetensors";
+    const std::string path = (fs::path(model.path) / "config.json").string();
+    const Json config = parseJson(readFileBytes(path, maxConfigBytes), path);
+    if (const auto type = config.find("model_type"); type != config.end() && type->is_string())
+        model.architecture = repairUtf8(type->get<std::string>());
+    model.bytes = SafetensorsSet::openFolder(model.path)->fileBytes();
+}
+
 InstalledModel examine(const std::string &path)
 {
     InstalledModel model;
     model.name = modelName(path);
     model.path = path;
     try {
-        examineFiles(model);
+        std::error_code ignored;
+        if (fs::is_directory(path, ignored))
+            examineFolder(model);
+        else
+            examineFiles(model);
     } catch (const std::exception &error) { // one bad file must not hide the others
         model.problem = error.what();
     }
@@ -178,7 +198,8 @@ std::string resolveModel(const std::string &nameOrPath, const std::string &folde
 {
     if (nameOrPath.empty())
         throw Error(ErrorCode::Refused,
-                    "the model name is empty, wanted the path of a .gguf file or the name of an installed model");
+                    "the model name is empty, wanted the path of a .gguf file or of a folder, or the name of an "
+                    "installed model");
     if (looksLikePath(nameOrPath))
         return nameOrPath;
     const std::vector<std::string> files = findModelFiles(folder).files;

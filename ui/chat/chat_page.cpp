@@ -325,7 +325,7 @@ void ChatPage::updateComposer()
     m_composer->setBlocked(m_client.model() ? QString()
                                : m_client.isLoading()
                                ? tr("The model is loading")
-                               : tr("No model is open. Press Ctrl+O, or drop a .gguf file on the window"));
+                               : tr("No model is open. Press Ctrl+O, or drop a model on the window"));
     updateEmptyText();
 }
 

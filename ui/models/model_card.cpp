@@ -75,7 +75,7 @@ void ModelCard::paintContent(QPainter &painter, const QRectF &rect)
     const auto &model = m_client.model();
     if (!model) {
         paint::empty(painter, theme(), rect, tr("No model is loaded"),
-                     tr("Choose one at the left, press Ctrl+O, or drop a .gguf file on the window"));
+                     tr("Choose one at the left, press Ctrl+O, or drop a .gguf file or a model folder on the window"));
         return;
     }
     const engine::EngineConfig &e = model->effective;

@@ -32,7 +32,7 @@ ModelRow recentRow(const QString &path)
     row.name = format::modelName(path);
     row.path = path;
     row.recent = true;
-    row.detail = file.exists()
+    row.detail = file.isFile()
         ? ModelList::tr("%1 · %2").arg(format::bytes(std::size_t(file.size())), file.absolutePath())
         : file.absolutePath();
     if (!file.exists())
@@ -45,7 +45,7 @@ ModelRow hintRow(const QString &folder)
 {
     ModelRow row;
     row.name = ModelList::tr("No model is here yet");
-    row.detail = ModelList::tr("Put .gguf files into %1").arg(folder);
+    row.detail = ModelList::tr("Put .gguf files or model folders into %1").arg(folder);
     return row;
 }
 

@@ -26,6 +26,7 @@ ModelsPage::ModelsPage(Theme &theme, EngineClient &client, Settings &settings, Q
     , m_fault(new QLabel)
     , m_open(new QPushButton(tr("Open")))
     , m_browse(new QPushButton(tr("Open file…")))
+    , m_browseFolder(new QPushButton(tr("Open folder…")))
     , m_forget(new QPushButton(tr("Forget")))
     , m_card(new ModelCard(theme, client))
 {
@@ -34,6 +35,7 @@ ModelsPage::ModelsPage(Theme &theme, EngineClient &client, Settings &settings, Q
     connect(m_view->selectionModel(), &QItemSelectionModel::currentChanged, this, &ModelsPage::updateButtons);
     connect(m_open, &QPushButton::clicked, this, &ModelsPage::openCurrent);
     connect(m_browse, &QPushButton::clicked, this, &ModelsPage::browse);
+    connect(m_browseFolder, &QPushButton::clicked, this, &ModelsPage::browseFolder);
     connect(m_forget, &QPushButton::clicked, this,
             [this] { m_settings.removeRecentModel(m_view->currentIndex().data(ModelList::PathRole).toString()); });
     connect(&settings, &Settings::recentModelsChanged, this, [this] {
@@ -69,7 +71,7 @@ void ModelsPage::createLayout()
 
     auto *buttons = new QHBoxLayout;
     buttons->setContentsMargins(8, 6, 8, 0); // in line with the card's title
-    for (QPushButton *button : {m_open, m_browse, m_forget})
+    for (QPushButton *button : {m_open, m_browse, m_browseFolder, m_forget})
         buttons->addWidget(button);
     buttons->addStretch();
     auto *listCard = new Card(m_theme, tr("Models on this machine"));
@@ -86,12 +88,14 @@ void ModelsPage::createLayout()
     auto *column = new QVBoxLayout(this);
     column->setContentsMargins(16, 0, 16, 14);
     column->setSpacing(0);
-    column->addWidget(new PageTitle(m_theme, tr("Models"),
-                                    tr("open a .gguf file: from here, with Ctrl+O, or by dropping it on the window")));
+    column->addWidget(new PageTitle(
+        m_theme, tr("Models"),
+        tr("open a .gguf file or a model folder: from here, with Ctrl+O, or by dropping it on the window")));
     column->addLayout(row, 1);
     setTabOrder(m_view, m_open);
     setTabOrder(m_open, m_browse);
-    setTabOrder(m_browse, m_forget);
+    setTabOrder(m_browse, m_browseFolder);
+    setTabOrder(m_browseFolder, m_forget);
 }
 
 void ModelsPage::showEvent(QShowEvent *event)
@@ -135,12 +139,24 @@ void ModelsPage::openCurrent()
     emit openRequested(path);
 }
 
-void ModelsPage::browse()
+QString ModelsPage::startFolder() const
 {
     const QStringList recent = m_settings.recentModels();
-    const QString folder = recent.isEmpty() ? paths::models() : QFileInfo(recent[0]).absolutePath();
+    return recent.isEmpty() ? paths::models() : QFileInfo(recent[0]).absolutePath();
+}
+
+void ModelsPage::browse()
+{
     const QString path =
-        QFileDialog::getOpenFileName(this, tr("Open a model"), folder, tr("Models (*.gguf);;All files (*)"));
+        QFileDialog::getOpenFileName(this, tr("Open a model"), startFolder(),
+                                     tr("Models (*.gguf *.safetensors config.json *.index.json);;All files (*)"));
+    if (!path.isEmpty())
+        emit openRequested(path);
+}
+
+void ModelsPage::browseFolder()
+{
+    const QString path = QFileDialog::getExistingDirectory(this, tr("Open a model folder"), startFolder());
     if (!path.isEmpty())
         emit openRequested(path);
 }

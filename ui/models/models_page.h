@@ -24,6 +24,8 @@ public:
 
     /// Shows the file dialog and loads what was chosen.
     void browse();
+    /// The same for a folder.
+    void browseFolder();
     /// Reads the folder again, off this thread.
     void refresh();
     [[nodiscard]] QListView *list() const { return m_view; }
@@ -37,6 +39,7 @@ protected:
 private:
     void createLayout();
     void openCurrent();
+    [[nodiscard]] QString startFolder() const; ///< of dialogs
     void updateButtons();
     void showFailure(const QString &path, const QString &message, bool cancelled);
 
@@ -48,6 +51,7 @@ private:
     QLabel *m_fault = nullptr;
     QPushButton *m_open = nullptr;
     QPushButton *m_browse = nullptr;
+    QPushButton *m_browseFolder = nullptr;
     QPushButton *m_forget = nullptr;
     ModelCard *m_card = nullptr;
 };
