@@ -7,6 +7,7 @@
 #include "engine/api/request.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -14,12 +15,23 @@
 
 namespace engine {
 
+/// Sampling values that a model's own files suggest; absent where they say nothing.
+struct SuggestedSampling {
+    std::optional<double> temperature;
+    std::optional<int> topK;
+    std::optional<double> topP;
+    std::optional<double> minP;
+    std::optional<double> repetitionPenalty;
+    bool operator==(const SuggestedSampling &) const = default;
+};
+
 /// What a loaded model is, with the effective values of everything that was asked for.
 struct ModelInfo {
     std::string path;
     std::string name;
     std::string architecture;
     std::string chatTemplate; ///< empty when the model has none
+    SuggestedSampling sampling;
     std::int64_t parameters = 0;
     std::size_t fileBytes = 0;
     std::size_t weightBytes = 0; ///< resident after packing

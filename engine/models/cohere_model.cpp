@@ -33,16 +33,33 @@ ModelConfig readCohere2Config(const Checkpoint &checkpoint)
     return config;
 }
 
+/// The library turns neighbours into pairs.
+void translateCohere(const HfConfig &, HfKeys &keys)
+{
+    keys.set("rope.interleaved", true);
+}
+
 } // namespace
 
 ModelFamily commandRFamily()
 {
-    return {"command-r", readCommandRConfig, decoderTensors, loadDecoder};
+    HfFamily hf;
+    hf.modelTypes = {"cohere"};
+    hf.architectures = {"CohereForCausalLM"};
+    hf.defaults = R"({"layer_norm_eps": 1e-5, "logit_scale": 0.0625})";
+    hf.translate = translateCohere;
+    return {"command-r", readCommandRConfig, decoderTensors, loadDecoder, hf};
 }
 
 ModelFamily cohere2Family()
 {
-    return {"cohere2", readCohere2Config, decoderTensors, loadDecoder};
+    HfFamily hf;
+    hf.modelTypes = {"cohere2"};
+    hf.architectures = {"Cohere2ForCausalLM"};
+    hf.defaults =
+        R"({"layer_norm_eps": 1e-5, "logit_scale": 0.0625, "sliding_window": 4096, "sliding_window_pattern": 4})";
+    hf.translate = translateCohere;
+    return {"cohere2", readCohere2Config, decoderTensors, loadDecoder, hf};
 }
 
 } // namespace engine

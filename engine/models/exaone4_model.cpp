@@ -4,6 +4,8 @@
 #include "engine/models/decoder_tensors.h"
 #include "engine/models/model_registry.h"
 
+#include <array>
+
 namespace engine {
 namespace {
 
@@ -24,7 +26,15 @@ ModelConfig readExaone4Config(const Checkpoint &checkpoint)
 
 ModelFamily exaone4Family()
 {
-    return {"exaone4", readExaone4Config, decoderTensors, loadDecoder};
+    static constexpr std::array names = {
+        HfName{"model.layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm"},
+        HfName{"model.layers.{}.post_feedforward_layernorm", "blk.{}.post_ffw_norm"},
+    };
+    HfFamily hf;
+    hf.modelTypes = {"exaone4"};
+    hf.architectures = {"Exaone4ForCausalLM"};
+    hf.names = names;
+    return {"exaone4", readExaone4Config, decoderTensors, loadDecoder, hf};
 }
 
 } // namespace engine

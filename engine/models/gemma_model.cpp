@@ -4,6 +4,7 @@
 #include "engine/models/decoder_tensors.h"
 #include "engine/models/model_registry.h"
 
+#include <array>
 #include <cmath>
 
 namespace engine {
@@ -61,21 +62,80 @@ ModelConfig readGemma3Config(const Checkpoint &checkpoint)
     return config;
 }
 
+constexpr std::array namesOfBoth = {
+    HfName{"model.layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm"},
+    HfName{"model.layers.{}.pre_feedforward_layernorm", "blk.{}.ffn_norm"},
+    HfName{"model.layers.{}.post_feedforward_layernorm", "blk.{}.post_ffw_norm"},
+};
+
+/// Folders store the weights of norms less 1.
+void translateGemma(const HfConfig &, HfKeys &keys)
+{
+    keys.set("norm_weight_offset", 1.0);
+}
+
+/// A cap that is null is none.
+void translateGemma2(const HfConfig &config, HfKeys &keys)
+{
+    translateGemma(config, keys);
+    for (const char *key : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+        if (!config.has(key))
+            keys.set(key, 0.0);
+    }
+}
+
+void translateGemma3(const HfConfig &config, HfKeys &keys)
+{
+    translateGemma(config, keys);
+    for (const char *key : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+        if (config.has(key))
+            config.refuseValue(key, "null: capped scores and logits are not supported for this family");
+    }
+    if (config.boolean("use_bidirectional_attention").value_or(false))
+        config.refuseValue("use_bidirectional_attention", "false: tokens that see later ones are not supported");
+}
+
 } // namespace
 
 ModelFamily gemmaFamily()
 {
-    return {"gemma", readGemmaConfig, decoderTensors, loadDecoder};
+    HfFamily hf;
+    hf.modelTypes = {"gemma"};
+    hf.architectures = {"GemmaForCausalLM"};
+    hf.activations = {"gelu_pytorch_tanh", "gelu"}; // early files say gelu and mean its approximation
+    hf.defaults = R"({"head_dim": 256})";
+    hf.translate = translateGemma;
+    return {"gemma", readGemmaConfig, decoderTensors, loadDecoder, hf};
 }
 
 ModelFamily gemma2Family()
 {
-    return {"gemma2", readGemma2Config, decoderTensors, loadDecoder};
+    HfFamily hf;
+    hf.modelTypes = {"gemma2"};
+    hf.architectures = {"Gemma2ForCausalLM"};
+    hf.names = namesOfBoth;
+    hf.activations = {"gelu_pytorch_tanh"};
+    hf.defaults =
+        R"({"head_dim": 256, "sliding_window": 4096, "sliding_window_pattern": 2, "query_pre_attn_scalar": 256,
+                          "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0})";
+    hf.translate = translateGemma2;
+    return {"gemma2", readGemma2Config, decoderTensors, loadDecoder, hf};
 }
 
 ModelFamily gemma3Family()
 {
-    return {"gemma3", readGemma3Config, decoderTensors, loadDecoder};
+    HfFamily hf;
+    hf.modelTypes = {"gemma3_text", "gemma3"};
+    hf.architectures = {"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"};
+    hf.names = namesOfBoth;
+    hf.activations = {"gelu_pytorch_tanh"};
+    // The text part of a larger configuration states only what differs from these.
+    hf.defaults = R"({"vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+                          "max_position_embeddings": 131072, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0,
+                          "rope_local_base_freq": 10000.0, "query_pre_attn_scalar": 256, "sliding_window": 4096,
+                          "sliding_window_pattern": 6})";
+    hf.translate = translateGemma3;
+    return {"gemma3", readGemma3Config, decoderTensors, loadDecoder, hf};
 }
 
 } // namespace engine

@@ -4,6 +4,8 @@
 #include "engine/models/decoder_tensors.h"
 #include "engine/models/model_registry.h"
 
+#include <array>
+
 namespace engine {
 namespace {
 
@@ -26,16 +28,38 @@ ModelConfig readGlm4Config(const Checkpoint &checkpoint)
     return config;
 }
 
+/// The library turns neighbours into pairs, as the makers' own code does.
+void translateGlm(const HfConfig &, HfKeys &keys)
+{
+    keys.set("rope.interleaved", true);
+}
+
 } // namespace
 
 ModelFamily chatglmFamily()
 {
-    return {"chatglm", readChatglmConfig, decoderTensors, loadDecoder};
+    HfFamily hf;
+    hf.modelTypes = {"glm"};
+    hf.architectures = {"GlmForCausalLM"};
+    hf.defaults = R"({"partial_rotary_factor": 0.5, "head_dim": 128})";
+    hf.translate = translateGlm;
+    return {"chatglm", readChatglmConfig, decoderTensors, loadDecoder, hf};
 }
 
 ModelFamily glm4Family()
 {
-    return {"glm4", readGlm4Config, decoderTensors, loadDecoder};
+    static constexpr std::array names = {
+        HfName{"model.layers.{}.post_self_attn_layernorm", "blk.{}.post_attention_norm"},
+        HfName{"model.layers.{}.post_attention_layernorm", "blk.{}.ffn_norm"},
+        HfName{"model.layers.{}.post_mlp_layernorm", "blk.{}.post_ffw_norm"},
+    };
+    HfFamily hf;
+    hf.modelTypes = {"glm4"};
+    hf.architectures = {"Glm4ForCausalLM"};
+    hf.defaults = R"({"partial_rotary_factor": 0.5, "head_dim": 128})";
+    hf.translate = translateGlm;
+    hf.names = names;
+    return {"glm4", readGlm4Config, decoderTensors, loadDecoder, hf};
 }
 
 } // namespace engine

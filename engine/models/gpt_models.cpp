@@ -4,6 +4,8 @@
 #include "engine/models/decoder_tensors.h"
 #include "engine/models/model_registry.h"
 
+#include <array>
+
 namespace engine {
 namespace {
 
@@ -49,6 +51,12 @@ ModelConfig readPhi2Config(const Checkpoint &checkpoint)
     return config;
 }
 
+void translatePhi2(const HfConfig &config, HfKeys &)
+{
+    if (config.boolean("qk_layernorm").value_or(false))
+        config.refuseValue("qk_layernorm", "false: normed queries and keys are not supported for this family");
+}
+
 } // namespace
 
 ModelFamily gpt2Family()
@@ -63,7 +71,20 @@ ModelFamily gptNeoxFamily()
 
 ModelFamily phi2Family()
 {
-    return {"phi2", readPhi2Config, decoderTensors, loadDecoder};
+    static constexpr std::array names = {
+        HfName{"model.layers.{}.self_attn.dense", "blk.{}.attn_output"},
+        HfName{"model.layers.{}.mlp.fc1", "blk.{}.ffn_up"},
+        HfName{"model.layers.{}.mlp.fc2", "blk.{}.ffn_down"},
+        HfName{"model.final_layernorm", "output_norm"},
+    };
+    HfFamily hf;
+    hf.modelTypes = {"phi"};
+    hf.architectures = {"PhiForCausalLM"};
+    hf.activations = {"gelu_new", "gelu_pytorch_tanh"};
+    hf.defaults = R"({"layer_norm_eps": 1e-5, "partial_rotary_factor": 0.5})";
+    hf.translate = translatePhi2;
+    hf.names = names;
+    return {"phi2", readPhi2Config, decoderTensors, loadDecoder, hf};
 }
 
 } // namespace engine

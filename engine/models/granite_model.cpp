@@ -41,7 +41,10 @@ ModelConfig readMinicpmConfig(const Checkpoint &checkpoint)
 
 ModelFamily graniteFamily()
 {
-    return {"granite", readGraniteConfig, decoderTensors, loadDecoder};
+    HfFamily hf;
+    hf.modelTypes = {"granite"};
+    hf.architectures = {"GraniteForCausalLM"};
+    return {"granite", readGraniteConfig, decoderTensors, loadDecoder, hf};
 }
 
 ModelFamily minicpmFamily()

@@ -4,6 +4,8 @@
 #include "engine/models/decoder_tensors.h"
 #include "engine/models/model_registry.h"
 
+#include <array>
+
 namespace engine {
 namespace {
 
@@ -26,7 +28,16 @@ ModelConfig readOlmo2Config(const Checkpoint &checkpoint)
 
 ModelFamily olmo2Family()
 {
-    return {"olmo2", readOlmo2Config, decoderTensors, loadDecoder};
+    static constexpr std::array names = {
+        HfName{"model.layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm"},
+        HfName{"model.layers.{}.post_feedforward_layernorm", "blk.{}.post_ffw_norm"},
+    };
+    HfFamily hf;
+    hf.modelTypes = {"olmo2", "olmo3"};
+    hf.architectures = {"Olmo2ForCausalLM", "Olmo3ForCausalLM"};
+    hf.defaults = R"({"sliding_window_pattern": 4})";
+    hf.names = names;
+    return {"olmo2", readOlmo2Config, decoderTensors, loadDecoder, hf};
 }
 
 } // namespace engine

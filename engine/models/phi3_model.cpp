@@ -22,7 +22,11 @@ ModelConfig readPhi3Config(const Checkpoint &checkpoint)
 
 ModelFamily phi3Family()
 {
-    return {"phi3", readPhi3Config, decoderTensors, loadDecoder};
+    HfFamily hf;
+    hf.modelTypes = {"phi3"};
+    hf.architectures = {"Phi3ForCausalLM"};
+    hf.defaults = R"({"original_max_position_embeddings": 4096})";
+    return {"phi3", readPhi3Config, decoderTensors, loadDecoder, hf};
 }
 
 } // namespace engine

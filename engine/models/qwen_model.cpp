@@ -31,12 +31,20 @@ ModelConfig readQwen3Config(const Checkpoint &checkpoint)
 
 ModelFamily qwen2Family()
 {
-    return {"qwen2", readQwen2Config, decoderTensors, loadDecoder};
+    HfFamily hf;
+    hf.modelTypes = {"qwen2"};
+    hf.architectures = {"Qwen2ForCausalLM"};
+    hf.defaults = R"({"use_sliding_window": false})";
+    return {"qwen2", readQwen2Config, decoderTensors, loadDecoder, hf};
 }
 
 ModelFamily qwen3Family()
 {
-    return {"qwen3", readQwen3Config, decoderTensors, loadDecoder};
+    HfFamily hf;
+    hf.modelTypes = {"qwen3"};
+    hf.architectures = {"Qwen3ForCausalLM"};
+    hf.defaults = R"({"use_sliding_window": false, "head_dim": 128})";
+    return {"qwen3", readQwen3Config, decoderTensors, loadDecoder, hf};
 }
 
 } // namespace engine

@@ -4,6 +4,8 @@
 #include "engine/models/decoder_tensors.h"
 #include "engine/models/model_registry.h"
 
+#include <array>
+
 namespace engine {
 namespace {
 
@@ -21,7 +23,14 @@ ModelConfig readSeedOssConfig(const Checkpoint &checkpoint)
 
 ModelFamily seedOssFamily()
 {
-    return {"seed_oss", readSeedOssConfig, decoderTensors, loadDecoder};
+    static constexpr std::array names = {
+        HfName{"model.layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm"},
+    };
+    HfFamily hf;
+    hf.modelTypes = {"seed_oss"};
+    hf.architectures = {"SeedOssForCausalLM"};
+    hf.names = names;
+    return {"seed_oss", readSeedOssConfig, decoderTensors, loadDecoder, hf};
 }
 
 } // namespace engine

@@ -23,11 +23,32 @@ ModelConfig readSmollm3Config(const Checkpoint &checkpoint)
     return config;
 }
 
+/// Flags that say 1 where a layer rotates, or the interval of those that do not.
+void translateSmollm3(const HfConfig &config, HfKeys &keys)
+{
+    const std::int64_t layers = config.count("num_hidden_layers", 1 << 16);
+    const std::int64_t interval = config.count("no_rope_layer_interval", 1 << 16, plainInterval);
+    std::vector<bool> rotates;
+    if (config.has("no_rope_layers"))
+        rotates = config.booleans("no_rope_layers").value();
+    else
+        for (std::int64_t i = 0; i < layers; ++i)
+            rotates.push_back((i + 1) % interval != 0);
+    if (rotates.size() != static_cast<std::size_t>(layers))
+        config.refuseValue("no_rope_layers", std::to_string(layers) + " flags, one per layer");
+    keys.set("rope.layers", rotates);
+}
+
 } // namespace
 
 ModelFamily smollm3Family()
 {
-    return {"smollm3", readSmollm3Config, decoderTensors, loadDecoder};
+    HfFamily hf;
+    hf.modelTypes = {"smollm3"};
+    hf.architectures = {"SmolLM3ForCausalLM"};
+    hf.defaults = R"({"use_sliding_window": false})";
+    hf.translate = translateSmollm3;
+    return {"smollm3", readSmollm3Config, decoderTensors, loadDecoder, hf};
 }
 
 } // namespace engine

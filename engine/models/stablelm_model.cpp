@@ -30,11 +30,24 @@ ModelConfig readOrionConfig(const Checkpoint &checkpoint)
     return config;
 }
 
+void translateStablelm(const HfConfig &config, HfKeys &)
+{
+    for (const char *key : {"qk_layernorm", "use_parallel_residual"}) {
+        if (config.boolean(key).value_or(false))
+            config.refuseValue(key, "false: folders of such models are not supported");
+    }
+}
+
 } // namespace
 
 ModelFamily stablelmFamily()
 {
-    return {"stablelm", readStablelmConfig, decoderTensors, loadDecoder};
+    HfFamily hf;
+    hf.modelTypes = {"stablelm"};
+    hf.architectures = {"StableLmForCausalLM"};
+    hf.defaults = R"({"layer_norm_eps": 1e-5, "partial_rotary_factor": 0.25})";
+    hf.translate = translateStablelm;
+    return {"stablelm", readStablelmConfig, decoderTensors, loadDecoder, hf};
 }
 
 ModelFamily orionFamily()

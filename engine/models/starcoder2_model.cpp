@@ -4,6 +4,8 @@
 #include "engine/models/decoder_tensors.h"
 #include "engine/models/model_registry.h"
 
+#include <array>
+
 namespace engine {
 namespace {
 
@@ -22,7 +24,17 @@ ModelConfig readStarcoder2Config(const Checkpoint &checkpoint)
 
 ModelFamily starcoder2Family()
 {
-    return {"starcoder2", readStarcoder2Config, decoderTensors, loadDecoder};
+    static constexpr std::array names = {
+        HfName{"model.layers.{}.mlp.c_fc", "blk.{}.ffn_up"},
+        HfName{"model.layers.{}.mlp.c_proj", "blk.{}.ffn_down"},
+    };
+    HfFamily hf;
+    hf.modelTypes = {"starcoder2"};
+    hf.architectures = {"Starcoder2ForCausalLM"};
+    hf.activations = {"gelu_pytorch_tanh"};
+    hf.defaults = R"({"norm_epsilon": 1e-5})";
+    hf.names = names;
+    return {"starcoder2", readStarcoder2Config, decoderTensors, loadDecoder, hf};
 }
 
 } // namespace engine

@@ -5,6 +5,7 @@
 #include "engine/models/model_files.h"
 #include "engine/models/model_registry.h"
 #include "engine/runtime/model_text.h"
+#include "engine/runtime/suggested_sampling.h"
 #include "engine/text/utf8.h"
 
 #include <algorithm>
@@ -181,6 +182,7 @@ void LoadedModel::openText(const ModelConfig &model)
         m_info.warnings.push_back("tensor token_embd.weight has " + std::to_string(model.vocab) + " rows for "
                                   + std::to_string(tokens) + " tokens");
     openTemplate();
+    m_info.sampling = suggestedSampling(m_checkpoint->metadata(), m_info.warnings);
 }
 
 void LoadedModel::openTemplate()

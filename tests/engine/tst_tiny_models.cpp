@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/models/model_files.h"
 #include "engine/models/model_registry.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/tiny_model.h"
@@ -52,7 +53,7 @@ Golden readGolden(const QString &folder)
     return golden;
 }
 
-/// Folders of models with a GGUF file of a known architecture: those beside the tests, then all of the reference data.
+/// Folders of models: those beside the tests, then all of the reference data.
 QStringList modelFolders()
 {
     QStringList folders;
@@ -79,12 +80,23 @@ bool isMixture(const QString &folder)
     return shared_data::read(folder + QStringLiteral("/golden.json")).contains("\"router\"");
 }
 
+/// Weights of a Hugging Face folder.
+bool hasSafetensors(const QString &folder)
+{
+    return !QDir(folder).entryList({QStringLiteral("*.safetensors")}, QDir::Files).isEmpty();
+}
+
+/// One row for a folder's GGUF file and one for the folder itself, as far as it has them.
 void addModels()
 {
     QTest::addColumn<QString>("folder");
+    QTest::addColumn<QString>("model");
     for (const QString &folder : modelFolders()) {
+        const QString name = folder.section(QLatin1Char('/'), -2);
         if (!ggufOf(folder).isEmpty() && !isMixture(folder))
-            QTest::newRow(qPrintable(folder.section(QLatin1Char('/'), -2))) << folder;
+            QTest::newRow(qPrintable(name)) << folder << ggufOf(folder);
+        if (hasSafetensors(folder))
+            QTest::newRow(qPrintable(name + QStringLiteral(" folder"))) << folder << folder;
     }
 }
 
@@ -103,15 +115,15 @@ private slots:
     void neighboursAndChunksChangeNothing();
 
 private:
-    static void compareLogits(const QString &folder, bool reference);
+    static void compareLogits(const QString &folder, const QString &model, bool reference);
 };
 
-void TinyModelsTest::compareLogits(const QString &folder, bool reference)
+void TinyModelsTest::compareLogits(const QString &folder, const QString &model, bool reference)
 {
     const Golden golden = readGolden(folder);
     QVERIFY(golden.prompts.size() == 3);
     // Some backends read the file's pages as they go, so it stays open.
-    const auto checkpoint = engine::openCheckpoint(ggufOf(folder).toStdString());
+    const auto checkpoint = engine::openModelFiles(model.toStdString());
     auto runner = tiny_model::makeRunner(*checkpoint, {.reference = reference, .threads = 2},
                                          reference ? kernels::DType::F32 : kernels::DType::F16);
     runner->resizeKv(8, blockTokens);
@@ -130,9 +142,10 @@ void TinyModelsTest::compareLogits(const QString &folder, bool reference)
 void TinyModelsTest::logits()
 {
     QFETCH(QString, folder);
-    compareLogits(folder, true);
+    QFETCH(QString, model);
+    compareLogits(folder, model, true);
     if (!QTest::currentTestFailed())
-        compareLogits(folder, false);
+        compareLogits(folder, model, false);
 }
 
 /// The lists of tensors name all that the files hold, and a file that lacks one or has another shape is refused.
@@ -164,9 +177,10 @@ void TinyModelsTest::everyTensorIsExpected()
 void TinyModelsTest::greedyTokens()
 {
     QFETCH(QString, folder);
+    QFETCH(QString, model);
     const Golden golden = readGolden(folder);
     const std::size_t vocab = golden.vocab();
-    const auto checkpoint = engine::openCheckpoint(ggufOf(folder).toStdString());
+    const auto checkpoint = engine::openModelFiles(model.toStdString());
     auto runner = tiny_model::makeRunner(*checkpoint, {.reference = true, .threads = 2});
     const engine::RopeVariants variants = runner->ropeVariants();
     runner->resizeKv(8, blockTokens);
@@ -204,8 +218,9 @@ void TinyModelsTest::greedyTokens()
 void TinyModelsTest::neighboursAndChunksChangeNothing()
 {
     QFETCH(QString, folder);
+    QFETCH(QString, model);
     const Golden golden = readGolden(folder);
-    const auto checkpoint = engine::openCheckpoint(ggufOf(folder).toStdString());
+    const auto checkpoint = engine::openModelFiles(model.toStdString());
     auto runner = tiny_model::makeRunner(*checkpoint, {.threads = 2}, kernels::DType::F16);
     runner->resizeKv(16, blockTokens);
     const std::vector<int> &longest = golden.prompts[2];

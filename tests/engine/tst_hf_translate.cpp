@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/models/hf_checkpoint.h"
+#include "tests/support/safetensors_builder.h"
+
+#include <QTemporaryDir>
+#include <QTest>
+
+#include <cmath>
+
+namespace {
+
+/// Members of a small configuration; `more` may replace them.
+QByteArray configOf(const QByteArray &modelType, const QByteArray &more = {})
+{
+    return "{\"model_type\": \"" + modelType + "\", " + more + (more.isEmpty() ? "" : ", ")
+        + R"("hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 6, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "vocab_size": 320, "max_position_embeddings": 512, "rms_norm_eps": 1e-6})";
+}
+
+std::vector<bool> flagsOf(const engine::Metadata &metadata, const char *key)
+{
+    const engine::MetadataValue *value = metadata.find(key);
+    const auto *flags = value != nullptr ? std::get_if<std::vector<bool>>(value) : nullptr;
+    return flags != nullptr ? *flags : std::vector<bool>{};
+}
+
+QByteArray patternOf(const engine::Metadata &metadata, const char *key)
+{
+    QByteArray text;
+    for (const bool flag : flagsOf(metadata, key))
+        text += flag ? '1' : '0';
+    return text;
+}
+
+} // namespace
+
+/// config.json and generation_config.json in, GGUF's keys out.
+class HfTranslateTest : public QObject {
+    Q_OBJECT
+
+private slots:
+    void init() { m_dir = std::make_unique<QTemporaryDir>(); }
+    void sizes();
+    void ropeOfBothForms_data();
+    void ropeOfBothForms();
+    void yarnTemperature_data();
+    void yarnTemperature();
+    void dynamicGoesOn();
+    void longFactors();
+    void partOfAHead();
+    void windows_data();
+    void windows();
+    void layersWithoutRotation();
+    void scales();
+    void gemma();
+    void textConfig();
+    void sparseLayers();
+    void generation();
+    void classNames();
+
+private:
+    [[nodiscard]] engine::Metadata translate(const QByteArray &config) const;
+
+    std::unique_ptr<QTemporaryDir> m_dir;
+};
+
+engine::Metadata HfTranslateTest::translate(const QByteArray &config) const
+{
+    const QString path = m_dir->filePath("config.json");
+    if (!writeText(path, config))
+        qFatal("cannot write the configuration");
+    return engine::translateHfConfig(engine::readHfModelConfig(path.toStdString()));
+}
+
+void HfTranslateTest::sizes()
+{
+    const engine::Metadata m = translate(configOf("llama", R"("head_dim": 24, "rope_theta": 5e5)"));
+    QCOMPARE(m.integer("llama.block_count").value(), 6);
+    QCOMPARE(m.integer("llama.embedding_length").value(), 64);
+    QCOMPARE(m.integer("llama.feed_forward_length").value(), 96);
+    QCOMPARE(m.integer("llama.attention.head_count").value(), 4);
+    QCOMPARE(m.integer("llama.attention.head_count_kv").value(), 2);
+    QCOMPARE(m.integer("llama.attention.key_length").value(), 24);
+    QCOMPARE(m.integer("llama.attention.value_length").value(), 24);
+    QCOMPARE(m.integer("llama.context_length").value(), 512);
+    QCOMPARE(m.integer("llama.vocab_size").value(), 320);
+    QCOMPARE(m.number("llama.attention.layer_norm_rms_epsilon").value(), 1e-6);
+    QCOMPARE(m.number("llama.rope.freq_base").value(), 5e5);
+    QVERIFY(m.find("llama.rope.scaling.type") == nullptr);
+    QCOMPARE(translate(configOf("llama")).integer("llama.attention.key_length").value(), 16);
+}
+
+void HfTranslateTest::ropeOfBothForms_data()
+{
+    QTest::addColumn<QByteArray>("more");
+    QTest::newRow("rope_scaling") << QByteArray(R"("rope_theta": 1000.0, "rope_scaling": {"rope_type": "llama3",
+        "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64})");
+    QTest::newRow("old name of the type") << QByteArray(R"("rope_theta": 1000.0, "rope_scaling": {"type": "llama3",
+        "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64})");
+    QTest::newRow("rope_parameters") << QByteArray(R"("rope_parameters": {"rope_theta": 1000.0, "rope_type": "llama3",
+        "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64})");
+    QTest::newRow("by kind of layer") << QByteArray(R"("rope_parameters": {"full_attention": {"rope_theta": 1000.0,
+        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 64}})");
+}
+
+void HfTranslateTest::ropeOfBothForms()
+{
+    QFETCH(QByteArray, more);
+    const engine::Metadata m = translate(configOf("llama", more));
+    QCOMPARE(*m.text("llama.rope.scaling.type"), std::string("llama3"));
+    QCOMPARE(m.number("llama.rope.freq_base").value(), 1000.0);
+    QCOMPARE(m.number("llama.rope.scaling.factor").value(), 8.0);
+    QCOMPARE(m.number("llama.rope.scaling.high_freq_factor").value(), 4.0);
+    QCOMPARE(m.integer("llama.rope.scaling.original_context_length").value(), 64);
+}
+
+void HfTranslateTest::yarnTemperature_data()
+{
+    QTest::addColumn<QByteArray>("more");
+    QTest::addColumn<double>("temperature");
+    const double usual = 0.1 * std::log(4.0) + 1.0;
+    QTest::newRow("of the paper") << QByteArray() << usual;
+    QTest::newRow("given") << QByteArray(R"(, "attention_factor": 1.5)") << 1.5;
+    QTest::newRow("two scales") << QByteArray(R"(, "mscale": 0.5, "mscale_all_dim": 1.0)")
+                                << (0.05 * std::log(4.0) + 1.0) / usual;
+    QTest::newRow("equal scales") << QByteArray(R"(, "mscale": 0.7, "mscale_all_dim": 0.7)") << 1.0;
+}
+
+/// attn_factor times 1 + 0.1 ln(factor) is what cosines and sines are multiplied by.
+void HfTranslateTest::yarnTemperature()
+{
+    QFETCH(QByteArray, more);
+    QFETCH(double, temperature);
+    const engine::Metadata m = translate(configOf(
+        "llama", R"("rope_scaling": {"type": "yarn", "factor": 4.0, "truncate": false, "beta_fast": 20)" + more + "}"));
+    QVERIFY(std::abs(m.number("llama.rope.scaling.attn_factor").value() * (0.1 * std::log(4.0) + 1.0) - temperature)
+            < 1e-12);
+    QCOMPARE(m.number("llama.rope.scaling.yarn_beta_fast").value(), 20.0);
+    QCOMPARE(m.boolean("llama.rope.scaling.yarn_truncate").value(), false);
+    QCOMPARE(m.integer("llama.rope.scaling.original_context_length").value(), 512);
+}
+
+void HfTranslateTest::dynamicGoesOn()
+{
+    const engine::Metadata m = translate(configOf("llama", R"("rope_scaling": {"type": "dynamic", "factor": 2.5})"));
+    QCOMPARE(m.integer("llama.rope.scaling.original_context_length").value(), 512);
+    QCOMPARE(m.integer("llama.context_length").value(), 1280);
+}
+
+void HfTranslateTest::longFactors()
+{
+    const engine::Metadata m = translate(configOf("phi3", R"("original_max_position_embeddings": 64,
+        "rope_scaling": {"type": "su", "short_factor": [1, 2.5], "long_factor": [3, 4]})"));
+    QCOMPARE(*m.text("phi3.rope.scaling.type"), std::string("longrope"));
+    QCOMPARE(m.numbers("phi3.rope.scaling.short_factors").value(), (std::vector<double>{1, 2.5}));
+    QCOMPARE(m.numbers("phi3.rope.scaling.long_factors").value(), (std::vector<double>{3, 4}));
+    QCOMPARE(m.integer("phi3.rope.scaling.original_context_length").value(), 64);
+}
+
+void HfTranslateTest::partOfAHead()
+{
+    const engine::Metadata m = translate(configOf("glm4", R"("head_dim": 32, "partial_rotary_factor": 0.25)"));
+    QCOMPARE(m.integer("glm4.rope.dimension_count").value(), 8);
+    QCOMPARE(m.boolean("glm4.rope.interleaved").value(), true);
+    QCOMPARE(translate(configOf("glm4")).integer("glm4.rope.dimension_count").value(), 64); // half of the class's 128
+}
+
+void HfTranslateTest::windows_data()
+{
+    QTest::addColumn<QByteArray>("type");
+    QTest::addColumn<QByteArray>("prefix");
+    QTest::addColumn<QByteArray>("more");
+    QTest::addColumn<QByteArray>("pattern");
+    QTest::newRow("all layers") << QByteArray("mistral") << QByteArray("llama") << QByteArray(R"("sliding_window": 16)")
+                                << QByteArray("111111");
+    QTest::newRow("null") << QByteArray("mistral") << QByteArray("llama") << QByteArray(R"("sliding_window": null)")
+                          << QByteArray();
+    QTest::newRow("not used") << QByteArray("qwen2") << QByteArray("qwen2") << QByteArray(R"("sliding_window": 16)")
+                              << QByteArray();
+    QTest::newRow("later layers") << QByteArray("qwen2") << QByteArray("qwen2")
+                                  << QByteArray(R"("sliding_window": 16, "use_sliding_window": true,
+                                                   "max_window_layers": 4)")
+                                  << QByteArray("000011");
+    QTest::newRow("gemma2") << QByteArray("gemma2") << QByteArray("gemma2") << QByteArray(R"("sliding_window": 16)")
+                            << QByteArray("101010");
+    QTest::newRow("gemma3") << QByteArray("gemma3_text") << QByteArray("gemma3")
+                            << QByteArray(R"("sliding_window": 16)") << QByteArray("111110");
+    QTest::newRow("listed") << QByteArray("gemma3_text") << QByteArray("gemma3")
+                            << QByteArray(R"("sliding_window": 16, "layer_types": ["full_attention",
+                                             "sliding_attention", "full_attention", "full_attention",
+                                             "full_attention", "sliding_attention"])")
+                            << QByteArray("010001");
+}
+
+void HfTranslateTest::windows()
+{
+    QFETCH(QByteArray, type);
+    QFETCH(QByteArray, prefix);
+    QFETCH(QByteArray, more);
+    QFETCH(QByteArray, pattern);
+    const engine::Metadata m = translate(configOf(type, more));
+    QCOMPARE(patternOf(m, (prefix + ".attention.sliding_window_pattern").constData()), pattern);
+    QCOMPARE(m.integer((prefix + ".attention.sliding_window").toStdString()).value_or(0), pattern.isEmpty() ? 0 : 16);
+}
+
+void HfTranslateTest::layersWithoutRotation()
+{
+    QCOMPARE(patternOf(translate(configOf("smollm3")), "smollm3.rope.layers"), QByteArray("111011"));
+    QCOMPARE(
+        patternOf(translate(configOf("smollm3", R"("no_rope_layers": [1, 0, 1, 0, 1, 1])")), "smollm3.rope.layers"),
+        QByteArray("101011"));
+    QVERIFY_EXCEPTION_THROWN((void)translate(configOf("smollm3", R"("no_rope_layers": [1, 0])")), engine::Error);
+}
+
+void HfTranslateTest::scales()
+{
+    const engine::Metadata m = translate(configOf("granite", R"("embedding_multiplier": 6.0, "logits_scaling": 4.0,
+        "attention_multiplier": 0.1, "residual_multiplier": 0.4)"));
+    QCOMPARE(m.number("granite.embedding_scale").value(), 6.0);
+    QCOMPARE(m.number("granite.logit_scale").value(), 4.0);
+    QCOMPARE(m.number("granite.attention.scale").value(), 0.1);
+    QCOMPARE(m.number("granite.residual_scale").value(), 0.4);
+}
+
+void HfTranslateTest::gemma()
+{
+    const engine::Metadata none =
+        translate(configOf("gemma2", R"("attn_logit_softcapping": null, "query_pre_attn_scalar": 64)"));
+    QCOMPARE(none.number("gemma2.attn_logit_softcapping").value(), 0.0);
+    QCOMPARE(none.number("gemma2.final_logit_softcapping").value(), 30.0); // of the class
+    QCOMPARE(none.number("gemma2.attention.scale").value(), 0.125);
+    QCOMPARE(none.number("gemma2.norm_weight_offset").value(), 1.0);
+    const engine::Metadata two = translate(configOf("gemma3_text", R"("rope_parameters": {
+        "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 2e6},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 5000.0}})"));
+    QCOMPARE(two.number("gemma3.rope.freq_base").value(), 2e6);
+    QCOMPARE(two.number("gemma3.rope.freq_base_swa").value(), 5000.0);
+    QCOMPARE(two.number("gemma3.rope.scaling.factor").value(), 8.0);
+    QVERIFY(two.find("gemma3.rope.scaling_swa.type") == nullptr);
+}
+
+/// A model with pictures: its text part states only what differs from the class.
+void HfTranslateTest::textConfig()
+{
+    const engine::Metadata m = translate(R"({"model_type": "gemma3", "architectures":
+        ["Gemma3ForConditionalGeneration"], "eos_token_id": [1, 106], "text_config": {"model_type": "gemma3_text",
+        "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34, "sliding_window": 1024,
+        "rope_scaling": {"rope_type": "linear", "factor": 8.0}}})");
+    QCOMPARE(*m.text("general.architecture"), std::string("gemma3"));
+    QCOMPARE(m.integer("gemma3.embedding_length").value(), 2560);
+    QCOMPARE(m.integer("gemma3.attention.head_count").value(), 8);
+    QCOMPARE(m.integer("gemma3.attention.key_length").value(), 256);
+    QCOMPARE(m.number("gemma3.rope.freq_base").value(), 1e6);
+    QCOMPARE(m.integers("tokenizer.ggml.eos_token_ids").value(), (std::vector<std::int64_t>{1, 106}));
+    QCOMPARE(flagsOf(m, "gemma3.attention.sliding_window_pattern").size(), std::size_t{34});
+}
+
+void HfTranslateTest::sparseLayers()
+{
+    const engine::Metadata m =
+        translate(configOf("mixtral", R"("num_local_experts": 8, "num_experts_per_tok": 2, "decoder_sparse_step": 2,
+                                         "mlp_only_layers": [3])"));
+    QCOMPARE(m.integer("llama.expert_count").value(), 8);
+    QCOMPARE(m.integer("llama.expert_used_count").value(), 2);
+    QCOMPARE(patternOf(m, "llama.moe_layers"), QByteArray("010001"));
+}
+
+void HfTranslateTest::generation()
+{
+    QVERIFY(writeText(m_dir->filePath("generation_config.json"),
+                      R"({"eos_token_id": [7, 2], "temperature": 0.6, "top_k": 20, "top_p": 0.9, "do_sample": true})"));
+    const engine::Metadata m = translate(configOf("llama", R"("eos_token_id": 2)"));
+    QCOMPARE(m.integers("tokenizer.ggml.eos_token_ids").value(), (std::vector<std::int64_t>{7, 2}));
+    QCOMPARE(m.number("general.sampling.temp").value(), 0.6);
+    QCOMPARE(m.number("general.sampling.top_k").value(), 20.0);
+    QCOMPARE(m.number("general.sampling.top_p").value(), 0.9);
+    QVERIFY(m.find("general.sampling.min_p") == nullptr);
+    QVERIFY(writeText(m_dir->filePath("generation_config.json"), R"({"do_sample": false})"));
+    QCOMPARE(translate(configOf("llama")).number("general.sampling.temp").value(), 0.0);
+}
+
+void HfTranslateTest::classNames()
+{
+    QByteArray config = configOf("llama");
+    config.replace("\"model_type\": \"llama\"", "\"architectures\": [\"MistralForCausalLM\"]");
+    QCOMPARE(*translate(config).text("general.architecture"), std::string("llama"));
+}
+
+QTEST_GUILESS_MAIN(HfTranslateTest)
+#include "tst_hf_translate.moc"
