@@ -78,6 +78,7 @@ private:
     void createLayout();
     void createActions();
     void createModelMenu();
+    void useSuggestedSampling();
     void createViewMenu();
     void fillRecentMenu();
     void connectEngine();

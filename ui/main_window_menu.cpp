@@ -5,6 +5,7 @@
 #include "ui/format.h"
 #include "ui/inspect/inspector.h"
 #include "ui/models/models_page.h"
+#include "ui/parameters.h"
 #include "ui/settings.h"
 #include "ui/widgets/rail.h"
 
@@ -75,10 +76,25 @@ void MainWindow::createModelMenu()
     connect(m_recent, &QMenu::aboutToShow, this, &MainWindow::fillRecentMenu); // files may have gone since
     connect(&m_settings, &Settings::recentModelsChanged, this, &MainWindow::fillRecentMenu);
     fillRecentMenu();
+    QAction *suggested = m_menu->addAction(tr("Use the model's sampling"), this, &MainWindow::useSuggestedSampling);
+    suggested->setToolTip(tr("The values that the model's makers suggest, where its files state them"));
+    suggested->setEnabled(false);
+    connect(&m_client, &EngineClient::modelLoaded, suggested, [suggested](const engine::ModelInfo &model) {
+        suggested->setEnabled(!(model.sampling == engine::SuggestedSampling{}));
+    });
+    connect(&m_client, &EngineClient::modelUnloaded, suggested, [suggested] { suggested->setEnabled(false); });
     QAction *unload = m_menu->addAction(tr("Unload model"), &m_client, &EngineClient::unloadModel);
     unload->setEnabled(false);
     connect(&m_client, &EngineClient::modelLoaded, unload, [unload] { unload->setEnabled(true); });
     connect(&m_client, &EngineClient::modelUnloaded, unload, [unload] { unload->setEnabled(false); });
+}
+
+void MainWindow::useSuggestedSampling()
+{
+    if (!m_client.model())
+        return;
+    m_client.setSampling(suggestedSampling(m_client.sampling(), m_client.model()->sampling));
+    m_settings.setSampling(m_client.sampling());
 }
 
 void MainWindow::fillRecentMenu()

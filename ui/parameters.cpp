@@ -114,4 +114,14 @@ engine::SamplingParams allowedSampling(const engine::SamplingParams &asked)
     return allowed;
 }
 
+engine::SamplingParams suggestedSampling(engine::SamplingParams sampling, const engine::SuggestedSampling &suggested)
+{
+    sampling.temperature = suggested.temperature.value_or(sampling.temperature);
+    sampling.topK = suggested.topK.value_or(sampling.topK);
+    sampling.topP = suggested.topP.value_or(sampling.topP);
+    sampling.minP = suggested.minP.value_or(sampling.minP);
+    sampling.repetitionPenalty = suggested.repetitionPenalty.value_or(sampling.repetitionPenalty);
+    return sampling;
+}
+
 } // namespace ui

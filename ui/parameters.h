@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/api/config.h"
+#include "engine/api/events.h"
 #include "engine/api/parameters.h"
 #include "engine/api/request.h"
 
@@ -16,6 +17,9 @@ namespace ui {
 /// Sets that field; false when the structure has none.
 bool setParameterValue(engine::SamplingParams &sampling, std::string_view key, double value);
 bool setParameterValue(engine::EngineConfig &config, std::string_view key, double value);
+/// `sampling` with the values that a model suggests in place of its own.
+[[nodiscard]] engine::SamplingParams suggestedSampling(engine::SamplingParams sampling,
+                                                       const engine::SuggestedSampling &suggested);
 /// `asked` with every value brought into the range that the table allows it.
 [[nodiscard]] engine::SamplingParams allowedSampling(const engine::SamplingParams &asked);
 

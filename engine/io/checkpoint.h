@@ -79,6 +79,8 @@ public:
     [[nodiscard]] virtual const Metadata &metadata() const = 0;
     [[nodiscard]] virtual const std::vector<TensorInfo> &tensors() const = 0;
     [[nodiscard]] virtual const TensorInfo *find(std::string_view name) const = 0;
+    /// How the files spell the name of a tensor, also of one that they lack; for errors.
+    [[nodiscard]] virtual std::string nameInFiles(std::string_view name) const { return std::string(name); }
     /// The tensor's bytes in the mapping; reading them can never raise SIGBUS (see checkUnchanged).
     /// \throws Error Refused when the tensor's type cannot be computed
     [[nodiscard]] virtual std::span<const std::byte> bytes(const TensorInfo &tensor) const = 0;

@@ -34,7 +34,8 @@ class HfCheckpoint final : public Checkpoint {
 public:
     HfCheckpoint(std::string folder, const HfModelConfig &model)
         : m_folder(std::move(folder))
-        , m_metadata(translateHfConfig(model))
+        , m_metadata(translateHfConfig(model)) // refuses an unknown family
+        , m_names(model.family->hf.names)
         , m_set(SafetensorsSet::openFolder(m_folder))
         , m_warnings(m_set->warnings())
     {
@@ -57,6 +58,12 @@ public:
     {
         const auto found = m_byName.find(name);
         return found == m_byName.end() ? nullptr : &m_infos[found->second];
+    }
+
+    [[nodiscard]] std::string nameInFiles(std::string_view name) const override
+    {
+        const auto found = m_byName.find(name);
+        return found == m_byName.end() ? hfNameOf(name, m_names) : m_tensors[found->second].source->tensor.name;
     }
 
     [[nodiscard]] std::span<const std::byte> bytes(const TensorInfo &tensor) const override
@@ -153,6 +160,7 @@ private:
 
     std::string m_folder;
     Metadata m_metadata;
+    std::span<const HfName> m_names;
     std::unique_ptr<SafetensorsSet> m_set;
     std::vector<HfTensor> m_tensors;
     std::vector<TensorInfo> m_infos;                            ///< of m_tensors

@@ -141,6 +141,17 @@ std::optional<HfMatch> matchHfName(std::string_view name, std::span<const HfName
     return std::nullopt;
 }
 
+std::string hfNameOf(std::string_view gguf, std::span<const HfName> own)
+{
+    for (const std::span<const HfName> table : {own, commonHfNames()}) {
+        for (const HfName &row : table) {
+            if (const auto match = matchRow(gguf, {row.gguf, row.hf, row.form})) // the other way round
+                return match->gguf;
+        }
+    }
+    return std::string(gguf);
+}
+
 bool isDerivedHfTensor(std::string_view name)
 {
     return name.ends_with(".rotary_emb.inv_freq") || name.ends_with(".attn.masked_bias") || name.ends_with(".attn.bias")

@@ -25,6 +25,9 @@ struct HfMatch {
 /// count. Empty for a name that no row fits.
 [[nodiscard]] std::optional<HfMatch> matchHfName(std::string_view name, std::span<const HfName> names);
 
+/// The name that a tensor of ours has in a folder by those tables; `gguf` itself where no row makes it.
+[[nodiscard]] std::string hfNameOf(std::string_view gguf, std::span<const HfName> names);
+
 /// `name` as it stands in a model that is nothing but a text model.
 [[nodiscard]] std::string plainHfName(std::string_view name);
 

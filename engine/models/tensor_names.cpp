@@ -24,7 +24,14 @@ std::optional<std::int64_t> layerOf(std::string_view name)
     return layer;
 }
 
-void checkType(const TensorInfo &found, const ExpectedTensor &wanted,
+/// `tensor NAME` as the files spell it.
+std::string place(const Checkpoint &checkpoint, const std::string &name)
+{
+    const std::string spelled = checkpoint.nameInFiles(name);
+    return "tensor " + (spelled == name ? name : utf8::quoted(spelled));
+}
+
+void checkType(const Checkpoint &checkpoint, const TensorInfo &found, const ExpectedTensor &wanted,
                const std::function<bool(kernels::DType)> &supportsWeight)
 {
     // A type that cannot be computed keeps its own name beside a stand-in DType.
@@ -34,7 +41,7 @@ void checkType(const TensorInfo &found, const ExpectedTensor &wanted,
     const bool usable = wanted.use == TensorUse::Matrix ? supportsWeight(found.type) : plain;
     if (!known || !usable)
         throw Error(ErrorCode::Refused,
-                    "tensor " + wanted.name + " has type " + found.typeName + ", which is not supported "
+                    place(checkpoint, wanted.name) + " has type " + found.typeName + ", which is not supported "
                         + (wanted.use == TensorUse::Matrix ? "for a weight matrix" : "here; wanted F32, F16 or BF16"));
 }
 
@@ -45,13 +52,13 @@ void checkTensor(const Checkpoint &checkpoint, const ExpectedTensor &wanted,
     if (!found) {
         if (wanted.optional)
             return;
-        throw Error(ErrorCode::Refused, "tensor " + wanted.name + " is missing");
+        throw Error(ErrorCode::Refused, place(checkpoint, wanted.name) + " is missing");
     }
     if (found->shape != wanted.shape)
         throw Error(ErrorCode::Refused,
-                    "tensor " + wanted.name + " has shape " + describeShape(found->shape) + "; expected "
+                    place(checkpoint, wanted.name) + " has shape " + describeShape(found->shape) + "; expected "
                         + describeShape(wanted.shape));
-    checkType(*found, wanted, supportsWeight);
+    checkType(checkpoint, *found, wanted, supportsWeight);
 }
 
 } // namespace

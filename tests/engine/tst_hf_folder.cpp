@@ -90,6 +90,7 @@ private slots:
     void refusals();
     void names_data();
     void names();
+    void namesInErrors();
     void expertForms();
     void mxfp4Blocks();
     void description();
@@ -388,6 +389,20 @@ std::vector<float> made(const engine::SafetensorsSet &set, const engine::HfTenso
 }
 
 } // namespace
+
+/// Errors name tensors as the folder does.
+void HfFolderTest::namesInErrors()
+{
+    QVERIFY(wholeLlama().write(at("model.safetensors")));
+    const auto checkpoint = open();
+    for (const char *name : {"model.layers.0.mlp.up_proj.weight", "model.layers.7.self_attn.k_proj.bias",
+                             "model.norm.weight", "lm_head.weight", "model.layers.1.mlp.experts.3.down_proj.weight"}) {
+        const auto match = engine::matchHfName(name, {});
+        QVERIFY(match.has_value());
+        QCOMPARE(checkpoint->nameInFiles(match->gguf), std::string(name));
+    }
+    QCOMPARE(checkpoint->nameInFiles("rope_freqs.weight"), std::string("rope_freqs.weight"));
+}
 
 /// Two experts; every form gives the rows of gate and up, or of down.
 void HfFolderTest::expertForms()
