@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/api/error.h"
+#include "engine/library/model_files.h"
 #include "engine/library/model_store.h"
 #include "tests/support/gguf_builder.h"
+#include "tests/support/safetensors_builder.h"
 #include "tests/support/shared_data.h"
 
 #include <QDir>
@@ -42,6 +44,8 @@ private slots:
     void unreadableOnes();
     void linksAndLoops();
     void shardSets();
+    void modelFolders();
+    void partsStandForTheirFolder();
     void manyFiles();
     void namesBecomePaths();
     void unknownNamesListCloseOnes();
@@ -187,6 +191,43 @@ void TstModelStore::linksAndLoops()
     const auto deep = list();
     QCOMPARE(deep.size(), std::size_t{4}); // the three and one row for the folder that is too deep
     QVERIFY(QString::fromStdString(deep.back().problem).contains("deeper"));
+}
+
+void TstModelStore::modelFolders()
+{
+    const QByteArray weights = SafetensorsBuilder().counting("w", {2}).bytes();
+    write("Tiny-1.5B/config.json", R"({"model_type": "llama"})");
+    write("Tiny-1.5B/model.safetensors", weights);
+    write("broken/config.json", "{");
+    write("broken/model.safetensors", weights);
+    write("models--maker--Cached/snapshots/0123abc/config.json", R"({"model_type": "qwen2"})");
+    write("models--maker--Cached/snapshots/0123abc/model.safetensors", weights.chopped(1));
+    write("no weights/config.json", "{}");
+    const std::vector<InstalledModel> models = list();
+    QCOMPARE(models.size(), std::size_t{3});
+    QCOMPARE(models[0].name, std::string("Cached"));
+    QCOMPARE(models[0].architecture, std::string("qwen2"));
+    QVERIFY(models[0].problem.find("missing") != std::string::npos);
+    QCOMPARE(models[1].name, std::string("Tiny-1.5B"));
+    QCOMPARE(models[1].format, std::string("safetensors"));
+    QCOMPARE(models[1].architecture, std::string("llama"));
+    QCOMPARE(models[1].bytes, static_cast<std::uint64_t>(weights.size()));
+    QVERIFY(models[1].problem.empty());
+    QVERIFY(models[2].problem.find("config.json") != std::string::npos);
+    QCOMPARE(resolve("tiny-1.5b"), at("Tiny-1.5B"));
+}
+
+/// What a file dialog or a drop may give.
+void TstModelStore::partsStandForTheirFolder()
+{
+    write("m/config.json", "{}");
+    write("m/model.safetensors", "");
+    write("m/model.safetensors.index.json", "{}");
+    write("alone/x.safetensors", "");
+    for (const char *part : {"m/config.json", "m/model.safetensors", "m/model.safetensors.index.json"})
+        QCOMPARE(QString::fromStdString(engine::modelPathOf(at(part).toStdString())), at("m"));
+    for (const char *other : {"alone/x.safetensors", "m", "m/other.gguf", "absent/config.json"})
+        QCOMPARE(QString::fromStdString(engine::modelPathOf(at(other).toStdString())), at(other));
 }
 
 void TstModelStore::shardSets()
