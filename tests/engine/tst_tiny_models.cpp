@@ -151,8 +151,8 @@ void TinyModelsTest::logits()
 /// The lists of tensors name all that the files hold, and a file that lacks one or has another shape is refused.
 void TinyModelsTest::everyTensorIsExpected()
 {
-    QFETCH(QString, folder);
-    const auto checkpoint = engine::openCheckpoint(ggufOf(folder).toStdString());
+    QFETCH(QString, model);
+    const auto checkpoint = engine::openModelFiles(model.toStdString());
     const engine::ModelFamily &family = engine::familyOf(*checkpoint);
     const engine::ModelConfig config = family.readConfig(*checkpoint);
     std::vector<engine::ExpectedTensor> expected = family.tensors(config);
