@@ -84,7 +84,9 @@ std::vector<float> scoresOf(const float *logits, const RouterShape &shape)
 void routeHostToken(const float *logits, const RouterShape &shape, std::int32_t *ids, float *weights)
 {
     const std::vector<float> scores = scoresOf(logits, shape);
-    std::vector<float> choice = scores;
+    // Scores keep the order of logits, but rounded to float32 they tie where logits do not.
+    const bool plain = shape.selectionBias == nullptr && shape.groupsUsed == shape.groups;
+    std::vector<float> choice = plain ? std::vector<float>(logits, logits + shape.experts) : scores;
     for (std::size_t e = 0; e < choice.size() && shape.selectionBias != nullptr; ++e)
         choice[e] += shape.selectionBias[e];
     if (shape.groupsUsed < shape.groups)

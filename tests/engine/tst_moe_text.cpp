@@ -110,7 +110,7 @@ void MoeTextTest::greedyText_data()
 {
     QTest::addColumn<QString>("file");
     QTest::addColumn<QString>("golden");
-    for (const char *k : {"k14"}) {
+    for (const char *k : {"k14", "k12"}) {
         const QString folder = QString::fromLocal8Bit(qgetenv("LATHE_TEST_MOE_DIR"));
         QTest::newRow(k) << QStringLiteral("%1/moe-%2.gguf").arg(folder, QLatin1String(k))
                          << shared_data::data(QStringLiteral("mixture-%1.json").arg(QLatin1String(k)));

@@ -249,6 +249,8 @@ void TestExperts::routesOddLogits()
     shape.expertsUsed = 3;
     QCOMPARE(route(*ops, shape, {2, 7, 7, 7, 7}).ids, (std::vector<std::int32_t>{1, 2, 3})); // ties: the lower id
     QCOMPARE(route(*ops, shape, {0, 0, 0, 0, 0}).ids, (std::vector<std::int32_t>{0, 1, 2}));
+    // Routers of small scale: float32 rounds the scores of the third and fourth to one number.
+    QCOMPARE(route(*ops, shape, {1e-3F, 1e-3F, 2.639e-5F, 2.6425e-5F, 0}).ids[2], 3);
     const float nan = std::numeric_limits<float>::quiet_NaN();
     const Choice broken = route(*ops, shape, {nan, 1, nan, 2, 3}); // shows in the weights, never in an id out of range
     QVERIFY(std::isnan(broken.weights[0]));
