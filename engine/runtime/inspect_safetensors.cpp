@@ -99,6 +99,10 @@ void describeFolder(const fs::path &folder, bool withTensors, bool withMetadata,
         out.warnings.emplace_back("config.json is missing: the model cannot be loaded");
     }
     const std::unique_ptr<SafetensorsSet> set = SafetensorsSet::openFolder(folder.string());
+    if (set->entries().empty() && !fs::exists(folder / "config.json", ignored))
+        throw Error(ErrorCode::Refused,
+                    inQuotes(folder.string())
+                        + " is a folder with neither config.json nor .safetensors files, wanted a Hugging Face folder");
     describeTensors(*set, withTensors, withMetadata, out);
     describeText(folder, out);
 }
