@@ -70,6 +70,11 @@ public:
         group.cachedTokens = std::max(group.cachedTokens, e.cachedTokens);
         std::move(e.logprobs.begin(), e.logprobs.end(), std::back_inserter(group.sampled));
     }
+    void operator()(const engine::SamplingRefused &e)
+    {
+        qInfo("sampling of request %llu refused: %s", static_cast<unsigned long long>(e.id), e.message.c_str());
+        emit m_client.samplingRefused(e.id, QString::fromStdString(e.message));
+    }
     void operator()(const engine::RequestFinished &e)
     {
         const auto it =

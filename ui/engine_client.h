@@ -114,6 +114,8 @@ signals:
     void requestFinished(quint64 id, const engine::RequestFinished &result);
 
     void samplingChanged();
+    /// The engine refused new sampling of a running request, which goes on with what it has.
+    void samplingRefused(quint64 id, const QString &message);
     void parametersRequested(quint64 revision);
     void parametersApplied(const engine::ParametersApplied &applied);
 

@@ -170,6 +170,13 @@ void MainWindow::connectEngine()
                 .arg(format::sentence(what.contains(path) ? what : QStringLiteral("%1: %2").arg(path, what))),
             tr("Load again"));
     });
+    connect(&m_client, &EngineClient::samplingRefused, this, [this](quint64 id, const QString &message) {
+        if (!m_changedFile.isEmpty())
+            return; // the notice that offers to load the file again says more
+        m_notice->showNotice(
+            NoticeBar::Tone::Warning,
+            tr("The sampling of request %1 stays as it was: %2").arg(id).arg(format::sentence(message)));
+    });
 }
 
 void MainWindow::reload()

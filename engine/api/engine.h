@@ -36,7 +36,8 @@ public:
     /// Several at once, so that they enter the same step.
     virtual std::vector<RequestId> submitAll(std::vector<Request> requests) = 0;
     virtual void cancel(RequestId id) = 0;
-    /// Replaces the sampling of a running request from the next step on; seed, stop and maxTokens included.
+    /// Replaces the sampling of a running request from the next step on; seed, stop and maxTokens included. A value
+    /// out of range is answered with SamplingRefused; a request that has ended already is left alone.
     virtual void setSampling(RequestId id, const SamplingParams &sampling) = 0;
 
     /// Each answers with ParametersApplied carrying the returned revision. Limits apply at the next step, the KV

@@ -95,6 +95,12 @@ struct TokenEvent {
     int cachedTokens = 0;
 };
 
+/// New sampling of a running request was refused; the request goes on with what it has.
+struct SamplingRefused {
+    RequestId id = 0;
+    std::string message;
+};
+
 /// The last event of a request.
 struct RequestFinished {
     RequestId id = 0;
@@ -114,6 +120,6 @@ struct ParametersApplied {
 };
 
 using Event = std::variant<LoadProgress, ModelLoaded, LoadFailed, ModelUnloaded, ModelFileChanged, RequestAccepted,
-                           TokenEvent, RequestFinished, ParametersApplied>;
+                           TokenEvent, SamplingRefused, RequestFinished, ParametersApplied>;
 
 } // namespace engine

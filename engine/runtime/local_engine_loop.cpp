@@ -329,8 +329,12 @@ void EngineLoop::cancel(RequestId id)
 void EngineLoop::handle(SamplingCommand &command)
 {
     const auto stream = m_streams.find(command.id);
-    if (stream == m_streams.end() || !checkSampling(command.sampling).empty())
-        return; // a value out of range cannot come from a panel; the request goes on with what it has
+    if (stream == m_streams.end())
+        return; // it has ended already
+    if (std::string fault = checkSampling(command.sampling); !fault.empty()) {
+        send(SamplingRefused{command.id, std::move(fault)});
+        return;
+    }
     m_scheduler->setMaxTokens(command.id, command.sampling.maxTokens);
     stream->second.setSampling(std::move(command.sampling));
 }

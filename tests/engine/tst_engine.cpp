@@ -372,6 +372,9 @@ private slots:
         f.engine.setSampling(12345, greedy(1));
         QVERIFY(f.driver.finish({other}));
         QCOMPARE(f.answer(other).ids.size(), 40U);
+        QCOMPARE(f.driver.refused.size(), 1U);
+        QCOMPARE(f.driver.refused[0].id, other);
+        QVERIFY(QString::fromStdString(f.driver.refused[0].message).contains(QStringLiteral("top-p")));
     }
 
     void manyRequestsUnderPressureFromSeveralThreads()

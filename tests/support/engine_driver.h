@@ -70,6 +70,7 @@ public:
     std::vector<engine::LoadFailed> failed;
     std::vector<engine::ParametersApplied> applied;
     std::vector<engine::ModelFileChanged> changed;
+    std::vector<engine::SamplingRefused> refused;
     std::vector<engine::LoadProgress> progress;
     int unloaded = 0;
 
@@ -94,6 +95,7 @@ private:
         answer.ids.insert(answer.ids.end(), e.ids.begin(), e.ids.end());
         answer.logprobs.insert(answer.logprobs.end(), e.logprobs.begin(), e.logprobs.end());
     }
+    void note(engine::SamplingRefused &e) { refused.push_back(e); }
     void note(engine::RequestFinished &e)
     {
         Answer &answer = answers[e.id];

@@ -197,6 +197,16 @@ private slots:
         QVERIFY(got.stop == std::vector<std::string>{"END"});
     }
 
+    void refusedSamplingIsHandedOn()
+    {
+        Fixture f;
+        QSignalSpy refused(&f.client, &EngineClient::samplingRefused);
+        f.fake->push(engine::SamplingRefused{7, "top-p: found 7, wanted 0 to 1"});
+        QTRY_COMPARE(refused.count(), 1);
+        QCOMPARE(refused[0][0].toULongLong(), 7ULL);
+        QCOMPARE(refused[0][1].toString(), QStringLiteral("top-p: found 7, wanted 0 to 1"));
+    }
+
     void samplingOutOfRangeIsBroughtIn()
     {
         Fixture f;

@@ -104,6 +104,20 @@ private slots:
         QVERIFY(m_window->notice()->text().contains(QStringLiteral("12 bytes")));
     }
 
+    void refusedSamplingIsSaid()
+    {
+        load();
+        m_fake->push(engine::SamplingRefused{4, "top-p: found 7, wanted 0 to 1"});
+        QTRY_VERIFY(m_window->notice()->isVisible());
+        QVERIFY(m_window->notice()->text().contains(QStringLiteral("request 4")));
+        QVERIFY(m_window->notice()->text().contains(QStringLiteral("found 7, wanted 0 to 1")));
+        m_fake->push(engine::ModelFileChanged{"/models/example.gguf", "the file is gone"});
+        QTRY_VERIFY(m_window->notice()->text().contains(QStringLiteral("gone")));
+        m_fake->push(engine::SamplingRefused{5, "min-p: found 7, wanted 0 to 1"});
+        QTest::qWait(100);
+        QVERIFY(m_window->notice()->text().contains(QStringLiteral("gone"))); // it offers to load again
+    }
+
     void dropOpens()
     {
         QMimeData data;
