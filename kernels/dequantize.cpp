@@ -2,6 +2,8 @@
 #include "kernels/dequantize_blocks.h"
 #include "kernels/dtype.h"
 #include "kernels/error.h"
+#include "kernels/float_blocks.h"
+#include "kernels/group_blocks.h"
 #include "kernels/integer_blocks.h"
 
 #include <bit>
@@ -116,6 +118,22 @@ void expandIntegerBlocks(DType type, const std::uint8_t *source, float *target, 
     }
 }
 
+void expandFloatBlocks(DType type, const std::uint8_t *source, float *target, std::int64_t elements)
+{
+    const FloatBlockReader read = floatBlockReader(type);
+    for (std::int64_t i = 0; i < elements / 32; ++i)
+        read(source + i * info(type).blockBytes, target + 32 * i);
+}
+
+void expandGroupBlocks(DType type, const std::uint8_t *source, float *target, std::int64_t elements)
+{
+    for (std::int64_t i = 0; i < elements / 32; ++i) {
+        const GroupBlock block = readGroupBlock(type, source + i * info(type).blockBytes);
+        for (std::size_t j = 0; j < 32; ++j)
+            target[32 * i + static_cast<std::int64_t>(j)] = block.scale * static_cast<float>(block.numberOf(j));
+    }
+}
+
 template<typename Stored, typename Convert>
 void convertRow(const std::uint8_t *source, float *target, std::int64_t elements, Convert convert)
 {
@@ -180,6 +198,17 @@ void dequantize(DType type, const std::byte *source, float *target, std::int64_t
     case DType::TQ2_0:
     case DType::NVFP4:
         return expandIntegerBlocks(type, bytes, target, elements);
+    case DType::INT2:
+    case DType::INT3:
+    case DType::INT4:
+    case DType::INT8:
+        return expandGroupBlocks(type, bytes, target, elements);
+    case DType::INT8Z:
+    case DType::FP8:
+    case DType::NF4:
+    case DType::NF4_F16:
+    case DType::NF4_BF16:
+        return expandFloatBlocks(type, bytes, target, elements);
     case DType::I8:
     case DType::I16:
     case DType::I32:

@@ -8,7 +8,7 @@
 namespace kernels {
 
 /// Element or block type of a tensor. Quantized types are stored as blocks along the fastest dimension.
-/// Source of the block layouts: the GGUF specification and ggml's block structs.
+/// Source of the block layouts: the GGUF specification and ggml's block structs; those behind NVFP4 are our own.
 enum class DType : std::uint8_t {
     F32,
     F16,
@@ -41,6 +41,16 @@ enum class DType : std::uint8_t {
     TQ1_0,
     TQ2_0,
     NVFP4,
+    // Rows of quantised safetensors; every block of 32 has a float32 scale in front (kernels/README.md).
+    INT2,
+    INT3,
+    INT4,
+    INT8,
+    INT8Z,
+    FP8,
+    NF4,
+    NF4_F16,
+    NF4_BF16,
 };
 
 /// Elements and bytes of one block; plain types have blockElements 1.

@@ -17,6 +17,9 @@ struct WeightPart {
     std::int64_t rows = 0;    ///< output features
     std::int64_t columns = 0; ///< input features
     const std::byte *data = nullptr;
+    /// Column k of `data` is column columnOrder[k] of the matrix, a permutation of [columns]; null = as they stand.
+    /// Valid as long as `data`. Files that sort columns by importance have one (GPTQ's desc_act).
+    const std::int32_t *columnOrder = nullptr;
 };
 
 /// A backend's own layout of one weight matrix, or of several fused along the rows (QKV; gate and up).

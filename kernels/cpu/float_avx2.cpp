@@ -88,15 +88,19 @@ void floatPanel(const PanelLayout &layout, const std::uint8_t *panel, const floa
     const int columns = layout.columns;
     if (layout.values == PanelValues::Float)
         return products<PanelValues::Float>(panel, panelRows, columns, x, stride, rows, tile, panelRows, false);
-    if (rows < widenFromRows) {
+    const bool coded = layout.values == PanelValues::Coded;
+    if (rows < widenFromRows && !coded) {
         const auto run =
             layout.values == PanelValues::Half ? products<PanelValues::Half> : products<PanelValues::Brain>;
         return run(panel, panelRows, columns, x, stride, rows, tile, panelRows, false);
     }
     for (int start = 0; start < columns; start += floatSliceColumns) {
         const int count = columns - start < floatSliceColumns ? columns - start : floatSliceColumns;
-        widenColumnsAvx2(layout.values, panel + static_cast<std::int64_t>(start) * panelRows * 2, count,
-                         scratch.columns);
+        if (coded)
+            widenCodedColumns(layout, panel, start, count, scratch.columns);
+        else
+            widenColumnsAvx2(layout.values, panel + static_cast<std::int64_t>(start) * panelRows * 2, count,
+                             scratch.columns);
         products<PanelValues::Float>(scratch.columns, panelRows, count, x + start, stride, rows, tile, panelRows,
                                      start > 0);
     }

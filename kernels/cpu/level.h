@@ -29,11 +29,13 @@ enum class PanelValues : std::uint8_t {
     Half,      ///< fp16, [columns, 16]
     Brain,     ///< bf16, [columns, 16]
     Float,     ///< fp32, [columns, 16]
+    Coded,     ///< floats in blocks of `rawType`, widened when they are used
 };
 
 /// How the scales of a panel are stored. `Super*` are K-quants: an fp16 scale for 256 k and 8-bit factors.
-/// `Raw`: numbers and scales stand in the file's own blocks, and are unpacked together.
-enum class PanelScales : std::uint8_t { None, Half, Super, Exponent, Raw };
+/// `Raw`: numbers and scales stand in the file's own blocks, and are unpacked together. `Single`: fp32, and a minimum
+/// is an integer zero, so that a weight is scale x (number - zero).
+enum class PanelScales : std::uint8_t { None, Half, Super, Exponent, Raw, Single };
 
 /// Where everything lies in a panel. Planes follow one another, each [groups, 16 rows].
 struct PanelLayout {
@@ -45,13 +47,13 @@ struct PanelLayout {
     std::uint8_t byteLines;     ///< 8 when quants are bytes, else 0
     std::uint8_t nibbleLines;   ///< 4 when quants have a nibble, else 0
     std::uint8_t bitLines;      ///< lines of single bits above the nibble; bit i of byte j belongs to byte j of line i
-    std::uint8_t rawType;       ///< Raw: the DType
-    std::uint8_t rawParts;      ///< Raw: blocks of 32 in one of the file's blocks
-    std::uint8_t rawBytes;      ///< Raw: bytes of one of the file's blocks; they stand as [blocks / rawParts, 16 rows]
+    std::uint8_t rawType;       ///< Raw, Coded: the DType
+    std::uint8_t rawParts;      ///< Raw, Coded: blocks of 32 in one of the file's blocks
+    std::uint8_t rawBytes;      ///< Raw, Coded: bytes of one of the file's blocks; they stand as [blocks, 16 rows]
     std::int32_t columns;
     std::int32_t blocks;      ///< columns / 32; 0 for floats
-    std::size_t scaleAt;      ///< Half: fp16 [groups, 16]; Super: int8 [groups, 16]; Exponent: E8M0 [groups, 16]
-    std::size_t minAt;        ///< Half: fp16 [groups, 16]; Super: uint8 [groups, 16]
+    std::size_t scaleAt;      ///< Half: fp16; Super: int8; Exponent: E8M0; Single: fp32; each [groups, 16]
+    std::size_t minAt;        ///< Half: fp16; Super, Single: uint8; each [groups, 16]
     std::size_t superScaleAt; ///< fp16 [blocks / 8, 16]
     std::size_t superMinAt;   ///< fp16 [blocks / 8, 16], taken off
     std::size_t panelBytes;
@@ -164,6 +166,9 @@ struct LevelKernels {
 /// Unpacks blocks [first, first + count) of a Raw panel to signed bytes [count, 8, 64] and scales [2 x count, 16].
 void unpackRawPanel(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, std::uint8_t *lines,
                     float *scales);
+
+/// Widens columns [first, first + count) of a Coded panel to [count, 16]; both multiples of 32.
+void widenCodedColumns(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, float *target);
 
 [[nodiscard]] LevelKernels scalarKernels();
 #if defined(__x86_64__)

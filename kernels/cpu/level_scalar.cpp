@@ -142,7 +142,9 @@ void floatPanel(const PanelLayout &layout, const std::uint8_t *panel, const floa
 {
     for (int start = 0; start < layout.columns; start += floatSliceColumns) {
         const int count = std::min(floatSliceColumns, layout.columns - start);
-        for (int i = 0; i < count * panelRows; ++i)
+        if (layout.values == PanelValues::Coded)
+            widenCodedColumns(layout, panel, start, count, scratch.columns);
+        for (int i = 0; i < count * panelRows && layout.values != PanelValues::Coded; ++i)
             scratch.columns[i] = panelFloat(layout.values, panel, static_cast<std::int64_t>(start) * panelRows + i);
         outerProducts(scratch.columns, panelRows, count, x + start, stride, rows, tile, panelRows, start > 0);
     }

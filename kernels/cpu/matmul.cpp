@@ -12,6 +12,7 @@ namespace {
 
 constexpr int partsPerThread = 4; // so that a stolen core holds back little
 constexpr std::int64_t panelsPerPart = 64;
+constexpr int orderedRowsPerPart = 8;
 
 /// All rows of x, a tile at a time, with one matrix.
 std::vector<WeightTile> tilesOf(const PackedPanels &weight, const TensorView &x, const float *bias)
@@ -60,19 +61,49 @@ struct Matmul::Worker {
     PanelScratch scratch{};
 };
 
-void Matmul::quantize(std::span<const WeightTile> tiles, const TensorView &x)
+TensorView Matmul::ordered(std::span<const WeightTile> tiles, const TensorView &x, std::size_t input)
+{
+    const bool any = std::any_of(tiles.begin(), tiles.end(),
+                                 [input](const WeightTile &tile) { return !tile.weight->input(input).empty(); });
+    if (!any)
+        return x;
+    const std::int64_t columns = x.shape[1];
+    auto *target = m_inputs[input].memory.reserve<float>(static_cast<std::size_t>(x.shape[0] * columns));
+    for (const WeightTile &tile : tiles) {
+        const std::span<const std::int32_t> order = tile.weight->input(input);
+        m_pool.run((tile.range.rows + orderedRowsPerPart - 1) / orderedRowsPerPart, [&](int part, int) {
+            const int last = std::min(tile.range.rows, (part + 1) * orderedRowsPerPart);
+            for (int r = part * orderedRowsPerPart; r < last; ++r) {
+                const float *source = rowOf(x, tile.range.first + r);
+                float *row = target + (tile.range.first + r) * columns;
+                for (std::int64_t k = 0; k < columns; ++k)
+                    row[k] = source[order.empty() ? k : order[static_cast<std::size_t>(k)]];
+            }
+        });
+    }
+    return makeView(target, DType::F32, x.shape[0], columns);
+}
+
+void Matmul::prepare(std::span<const WeightTile> tiles, const TensorView &x)
 {
     bool quantized = false;
     bool halves = false;
+    std::size_t inputs = 1;
     std::vector<RowRange> ranges;
     ranges.reserve(tiles.size());
     for (const WeightTile &tile : tiles) {
         quantized = quantized || tile.weight->needsQuantized();
         halves = halves || tile.weight->needsHalves();
+        inputs = std::max(inputs, tile.weight->inputs());
         ranges.push_back(tile.range);
     }
-    if (quantized)
-        m_rounded.round(m_level, m_pool, x, ranges, halves);
+    if (m_inputs.size() < inputs)
+        m_inputs.resize(inputs);
+    for (std::size_t i = 0; i < inputs; ++i) {
+        m_inputs[i].x = ordered(tiles, x, i);
+        if (quantized)
+            m_inputs[i].rounded.round(m_level, m_pool, m_inputs[i].x, ranges, halves);
+    }
 }
 
 template<typename Body> void Matmul::overTiles(std::int64_t panels, std::size_t tiles, Body body)
@@ -91,15 +122,16 @@ template<typename Body> void Matmul::overTiles(std::int64_t panels, std::size_t 
     });
 }
 
-void Matmul::panelProducts(const PackedPanels::Panel &panel, const TensorView &x, std::int64_t index,
-                           const RowRange &range, Worker &worker, float *tile)
+void Matmul::panelProducts(const PackedPanels::Panel &panel, std::int64_t index, const RowRange &range, Worker &worker,
+                           float *tile)
 {
+    const Input &input = m_inputs[panel.input];
     if (panel.layout->blocks == 0) {
-        m_level.floatPanel(*panel.layout, panel.data, rowOf(x, range.first), x.strides[0], range.rows, worker.scratch,
-                           tile);
+        m_level.floatPanel(*panel.layout, panel.data, rowOf(input.x, range.first), input.x.strides[0], range.rows,
+                           worker.scratch, tile);
         return;
     }
-    const RoundedActivations::Tile rounded = m_rounded.tile(index, range.first);
+    const RoundedActivations::Tile rounded = input.rounded.tile(index, range.first);
     m_level.quantPanel(*panel.layout, panel.data, rounded.rows, rounded.second, range.rows, worker.scratch, tile);
 }
 
@@ -120,11 +152,11 @@ void Matmul::linear(std::span<const WeightTile> tiles, const TensorView &x, cons
 {
     if (tiles.empty())
         return;
-    quantize(tiles, x);
+    prepare(tiles, x);
     overTiles(tiles[0].weight->panels(), tiles.size(), [&](std::int64_t p, std::size_t index, Worker &worker) {
         const WeightTile &tile = tiles[index];
         const PackedPanels::Panel panel = tile.weight->panel(p);
-        panelProducts(panel, x, static_cast<std::int64_t>(index), tile.range, worker, worker.tile);
+        panelProducts(panel, static_cast<std::int64_t>(index), tile.range, worker, worker.tile);
         const float *panelBias = tile.bias != nullptr ? tile.bias + panel.firstRow : nullptr;
         for (int r = 0; r < tile.range.rows; ++r)
             finishRow(worker.tile + r * panelRows, panelBias, panel.rows, accumulate,
@@ -137,15 +169,15 @@ void Matmul::gated(std::span<const WeightTile> tiles, Activation activation, con
 {
     if (tiles.empty())
         return;
-    quantize(tiles, x);
+    prepare(tiles, x);
     const GatedRow activate = m_level.gatedRows[static_cast<std::size_t>(activation)];
     const std::int64_t half = tiles[0].weight->panels() / 2;
     overTiles(half, tiles.size(), [&](std::int64_t p, std::size_t index, Worker &worker) {
         const WeightTile &tile = tiles[index];
         const PackedPanels::Panel gate = tile.weight->panel(p);
         const PackedPanels::Panel up = tile.weight->panel(half + p);
-        panelProducts(gate, x, static_cast<std::int64_t>(index), tile.range, worker, worker.tile);
-        panelProducts(up, x, static_cast<std::int64_t>(index), tile.range, worker, worker.secondTile);
+        panelProducts(gate, static_cast<std::int64_t>(index), tile.range, worker, worker.tile);
+        panelProducts(up, static_cast<std::int64_t>(index), tile.range, worker, worker.secondTile);
         if (tile.bias != nullptr) {
             addBias(tile.bias + gate.firstRow, gate.rows, tile.range.rows, worker.tile);
             addBias(tile.bias + up.firstRow, up.rows, tile.range.rows, worker.secondTile);

@@ -44,16 +44,25 @@ public:
 private:
     struct Worker;
 
-    void quantize(std::span<const WeightTile> tiles, const TensorView &x);
-    void panelProducts(const PackedPanels::Panel &panel, const TensorView &x, std::int64_t index, const RowRange &range,
-                       Worker &worker, float *tile);
+    /// The activations in one order of their columns.
+    struct Input {
+        AlignedMemory memory;
+        TensorView x;
+        RoundedActivations rounded;
+    };
+
+    /// Orders and rounds the activations as the matrices want them.
+    void prepare(std::span<const WeightTile> tiles, const TensorView &x);
+    [[nodiscard]] TensorView ordered(std::span<const WeightTile> tiles, const TensorView &x, std::size_t input);
+    void panelProducts(const PackedPanels::Panel &panel, std::int64_t index, const RowRange &range, Worker &worker,
+                       float *tile);
     /// Calls body(panel, number of the tile, worker) for every panel in [0, panels) and tile.
     template<typename Body> void overTiles(std::int64_t panels, std::size_t tiles, Body body);
 
     const LevelKernels &m_level;
     ThreadPool &m_pool;
     std::vector<AlignedMemory> m_workers;
-    RoundedActivations m_rounded;
+    std::vector<Input> m_inputs; ///< by PackedPanels::Panel::input
 };
 
 } // namespace kernels

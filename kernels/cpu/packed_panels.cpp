@@ -5,6 +5,7 @@
 #include "kernels/error.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kernels {
 
@@ -17,6 +18,7 @@ PackedPanels::PackedPanels(std::span<const WeightPart> parts, WeightArena &arena
         part.layout = panelLayout(source.type, source.columns);
         part.firstRow = m_rows;
         part.rows = source.rows;
+        part.input = addInput(source);
         part.firstPanel = panelCount;
         part.panels = (source.rows + panelRows - 1) / panelRows;
         const std::size_t bytes = static_cast<std::size_t>(part.panels) * part.layout.panelBytes;
@@ -34,6 +36,19 @@ PackedPanels::PackedPanels(std::span<const WeightPart> parts, WeightArena &arena
         m_parts.push_back(std::move(part));
     }
     m_bytesPerPass = m_residentBytes;
+}
+
+std::size_t PackedPanels::addInput(const WeightPart &part)
+{
+    std::vector<std::int32_t> order;
+    if (part.columnOrder != nullptr)
+        order.assign(part.columnOrder, part.columnOrder + part.columns);
+    const auto known = std::find(m_inputs.begin(), m_inputs.end(), order);
+    if (known != m_inputs.end())
+        return static_cast<std::size_t>(known - m_inputs.begin());
+    m_residentBytes += order.size() * sizeof(std::int32_t);
+    m_inputs.push_back(std::move(order));
+    return m_inputs.size() - 1;
 }
 
 const PackedPanels &PackedPanels::of(const PackedWeight &weight)
@@ -56,7 +71,7 @@ PackedPanels::Panel PackedPanels::panel(std::int64_t index) const
     const std::int64_t inPart = index - part->firstPanel;
     const auto rows = static_cast<int>(std::min<std::int64_t>(panelRows, part->rows - inPart * panelRows));
     return {&part->layout, part->data.get() + static_cast<std::size_t>(inPart) * part->layout.panelBytes,
-            part->firstRow + inPart * panelRows, rows};
+            part->firstRow + inPart * panelRows, rows, part->input};
 }
 
 void PackedPanels::expandRow(std::int64_t row, float *target) const
@@ -67,7 +82,15 @@ void PackedPanels::expandRow(std::int64_t row, float *target) const
         const std::int64_t inPart = row - part.firstRow;
         const std::uint8_t *panel =
             part.data.get() + static_cast<std::size_t>(inPart / panelRows) * part.layout.panelBytes;
-        expandPanelRow(part.layout, panel, static_cast<int>(inPart % panelRows), target);
+        const std::span<const std::int32_t> order = input(part.input);
+        if (order.empty()) {
+            expandPanelRow(part.layout, panel, static_cast<int>(inPart % panelRows), target);
+            return;
+        }
+        std::vector<float> stored(order.size());
+        expandPanelRow(part.layout, panel, static_cast<int>(inPart % panelRows), stored.data());
+        for (std::size_t k = 0; k < order.size(); ++k)
+            target[order[k]] = stored[k];
         return;
     }
     CHECK(row < m_rows);

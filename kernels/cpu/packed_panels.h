@@ -7,6 +7,7 @@
 #include "kernels/thread_pool.h"
 
 #include <span>
+#include <vector>
 
 namespace kernels {
 
@@ -20,6 +21,7 @@ public:
         std::int64_t rows = 0;
         std::int64_t firstPanel = 0;
         std::int64_t panels = 0;
+        std::size_t input = 0; ///< which order of the columns it has
         std::shared_ptr<std::uint8_t> data;
     };
 
@@ -29,6 +31,7 @@ public:
         const std::uint8_t *data = nullptr;
         std::int64_t firstRow = 0;
         int rows = 0;
+        std::size_t input = 0; ///< the order of activations that it meets
     };
 
     PackedPanels(std::span<const WeightPart> parts, WeightArena &arena, ThreadPool &pool);
@@ -42,11 +45,22 @@ public:
     [[nodiscard]] bool needsQuantized() const { return m_needsQuantized; } ///< int8 activations
     [[nodiscard]] bool needsHalves() const { return m_needsHalves; }       ///< and sums of 16 of them
 
+    /// Orders of the columns that differ between parts, at least one.
+    [[nodiscard]] std::size_t inputs() const { return m_inputs.size(); }
+    /// Column k meets activation input(i)[k]; empty = k, as for every i that no part has.
+    [[nodiscard]] std::span<const std::int32_t> input(std::size_t index) const
+    {
+        return index < m_inputs.size() ? m_inputs[index] : std::span<const std::int32_t>();
+    }
+
     /// Expands row `row` to `target` [columns].
     void expandRow(std::int64_t row, float *target) const;
 
 private:
+    [[nodiscard]] std::size_t addInput(const WeightPart &part);
+
     std::vector<Part> m_parts;
+    std::vector<std::vector<std::int32_t>> m_inputs;
     bool m_needsQuantized = false;
     bool m_needsHalves = false;
 };

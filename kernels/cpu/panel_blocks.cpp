@@ -2,6 +2,7 @@
 #include "kernels/cpu/panel_blocks.h"
 
 #include "kernels/error.h"
+#include "kernels/group_blocks.h"
 
 #include <cstring>
 
@@ -151,6 +152,16 @@ RawBlock readIQ4_XS(const std::uint8_t *bytes, std::size_t k)
     return block;
 }
 
+RawBlock readGroup(DType type, const std::uint8_t *bytes)
+{
+    const GroupBlock stored = readGroupBlock(type, bytes);
+    RawBlock block;
+    block.quants = stored.numbers;
+    block.single = stored.scale;
+    block.zero = stored.zero;
+    return block;
+}
+
 RawBlock readSmallBlock(DType type, const std::uint8_t *bytes)
 {
     switch (type) {
@@ -196,6 +207,8 @@ RawBlock readRawBlock(DType type, const std::uint8_t *row, std::int64_t index)
     if (layout.blockElements == 256)
         return readSuperBlock(type, row + index / 8 * layout.blockBytes, static_cast<std::size_t>(index % 8));
     const std::uint8_t *bytes = row + index * layout.blockBytes;
+    if (isGroupType(type))
+        return readGroup(type, bytes);
     RawBlock block = readSmallBlock(type, bytes);
     block.scale = type == DType::MXFP4 ? bytes[0] : load16(bytes);
     if (type == DType::Q4_1 || type == DType::Q5_1)

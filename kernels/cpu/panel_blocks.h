@@ -15,6 +15,8 @@ struct RawBlock {
     std::uint16_t min = 0;                    ///< fp16
     std::array<std::int8_t, 2> factors{};     ///< of each half, K-quants; equal when a scale covers 32
     std::array<std::uint8_t, 2> minFactors{}; ///< of each half, K-quants
+    float single = 0.0F;                      ///< scale of INT2..INT8
+    std::uint8_t zero = 0;                    ///< of INT2..INT4
 };
 
 /// Block `index` (of 32 weights) of a quantized row. For K-quants `scale` and `min` are those of all 256 weights.

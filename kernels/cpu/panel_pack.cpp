@@ -4,6 +4,7 @@
 #include "kernels/cpu/panel_blocks.h"
 #include "kernels/cpu/panel_unpack.h"
 #include "kernels/error.h"
+#include "kernels/float_blocks.h"
 #include "kernels/integer_blocks.h"
 
 #include <algorithm>
@@ -58,6 +59,14 @@ PanelLayout quantLayout(DType type)
         return make(V::Signed, S::Super, false, 16, 32, 0, 4, 2);
     case DType::IQ4_NL:
         return make(V::Iq4Table, S::Half, false, 32, 0, 0, 4, 0);
+    case DType::INT2:
+        return make(V::Unsigned, S::Single, true, 32, 0, 0, 0, 2);
+    case DType::INT3:
+        return make(V::Unsigned, S::Single, true, 32, 0, 0, 0, 3);
+    case DType::INT4:
+        return make(V::Small, S::Single, true, 32, 0, 0, 4, 0);
+    case DType::INT8:
+        return make(V::Signed, S::Single, false, 32, 0, 8, 0, 0);
     case DType::IQ4_XS:
         return make(V::Iq4Table, S::Super, false, 32, 0, 0, 4, 0);
     default:
@@ -80,6 +89,17 @@ PanelLayout rawLayout(DType type, std::int64_t columns)
     layout.columns = static_cast<std::int32_t>(columns);
     layout.blocks = static_cast<std::int32_t>(columns / blockWidth);
     layout.panelBytes = aligned(rowBytes(type, columns) * panelRows);
+    return layout;
+}
+
+/// Floats with a table or a scale of their own: as Raw, but they are widened to floats, not to bytes.
+PanelLayout codedLayout(DType type, std::int64_t columns)
+{
+    PanelLayout layout = rawLayout(type, columns);
+    layout.values = PanelValues::Coded;
+    layout.scales = PanelScales::None;
+    layout.groupWidth = 0;
+    layout.blocks = 0;
     return layout;
 }
 
@@ -147,6 +167,11 @@ void packScales(const RawBlock &block, const PanelLayout &layout, std::int64_t b
         store16(layout.scaleAt, b, block.scale);
         if (layout.hasMin)
             store16(layout.minAt, b, block.min);
+    } else if (layout.scales == PanelScales::Single) {
+        const auto at = static_cast<std::size_t>(b * panelRows + row);
+        std::memcpy(panel + layout.scaleAt + at * sizeof(float), &block.single, sizeof(float));
+        if (layout.hasMin)
+            panel[layout.minAt + at] = block.zero;
     } else {
         const int groups = blockWidth / layout.groupWidth;
         for (int g = 0; g < groups; ++g) {
@@ -169,17 +194,20 @@ PanelLayout panelLayout(DType type, std::int64_t columns)
         return floatLayout(type, columns);
     if (integerBlockReader(type) != nullptr)
         return rawLayout(type, columns);
+    if (floatBlockReader(type) != nullptr)
+        return codedLayout(type, columns);
     PanelLayout layout = quantLayout(type);
     layout.columns = static_cast<std::int32_t>(columns);
     layout.blocks = static_cast<std::int32_t>(columns / blockWidth);
     const auto blocks = static_cast<std::size_t>(layout.blocks);
     const std::size_t groups = blocks * blockWidth / layout.groupWidth;
-    const std::size_t scaleBytes = groups * panelRows * (layout.scales == PanelScales::Half ? 2U : 1U);
+    const std::size_t scaleSize = layout.scales == PanelScales::Single ? 4 : layout.scales == PanelScales::Half ? 2 : 1;
+    const std::size_t minSize = layout.scales == PanelScales::Half ? 2 : 1;
     const std::size_t superBytes = layout.scales == PanelScales::Super ? blocks / 8 * panelRows * 2 : 0;
     const auto lines = static_cast<std::size_t>(layout.byteLines + layout.nibbleLines + layout.bitLines);
     layout.scaleAt = blocks * lines * lineBytes;
-    layout.minAt = layout.scaleAt + scaleBytes;
-    layout.superScaleAt = layout.minAt + (layout.hasMin ? scaleBytes : 0);
+    layout.minAt = layout.scaleAt + groups * panelRows * scaleSize;
+    layout.superScaleAt = layout.minAt + (layout.hasMin ? groups * panelRows * minSize : 0);
     layout.superMinAt = layout.superScaleAt + superBytes;
     layout.panelBytes = aligned(layout.superMinAt + (layout.hasMin ? superBytes : 0));
     return layout;
@@ -188,11 +216,11 @@ PanelLayout panelLayout(DType type, std::int64_t columns)
 void packPanel(const WeightPart &part, const PanelLayout &layout, std::int64_t firstRow, std::uint8_t *panel)
 {
     const std::int64_t rows = std::min<std::int64_t>(panelRows, part.rows - firstRow);
-    if (layout.blocks == 0) {
+    if (layout.blocks == 0 && layout.values != PanelValues::Coded) {
         packFloatPanel(part, firstRow, rows, panel);
         return;
     }
-    if (layout.scales == PanelScales::Raw) {
+    if (layout.scales == PanelScales::Raw || layout.values == PanelValues::Coded) {
         packRawPanel(part, layout, firstRow, rows, panel);
         return;
     }

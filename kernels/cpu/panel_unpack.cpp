@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/panel_pack.h"
 #include "kernels/dtype.h"
+#include "kernels/float_blocks.h"
 #include "kernels/integer_blocks.h"
 
 #include <algorithm>
@@ -15,6 +16,13 @@ const std::array<std::int8_t, 16> iq4Numbers{-127, -104, -83, -65, -49, -35, -22
 const std::array<std::int8_t, 16> doubledE2m1Numbers{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 namespace {
+
+float floatAt(const std::uint8_t *plane, std::int64_t index)
+{
+    float value = 0.0F;
+    std::memcpy(&value, plane + index * 4, 4);
+    return value;
+}
 
 float halfAt(const std::uint8_t *plane, std::int64_t index)
 {
@@ -62,9 +70,18 @@ float panelScale(const PanelLayout &layout, const std::uint8_t *panel, std::int6
         return halvedExponent(panel[layout.scaleAt + static_cast<std::size_t>(at)]);
     if (layout.scales == PanelScales::Half)
         return halfAt(panel + layout.scaleAt, at);
+    if (layout.scales == PanelScales::Single)
+        return floatAt(panel + layout.scaleAt, at);
     const std::int64_t super = group * layout.groupWidth / 256;
     const auto factor = static_cast<std::int8_t>(panel[layout.scaleAt + static_cast<std::size_t>(at)]);
     return halfAt(panel + layout.superScaleAt, super * panelRows + row) * static_cast<float>(factor);
+}
+
+int panelZero(const PanelLayout &layout, const std::uint8_t *panel, std::int64_t group, int row)
+{
+    if (layout.scales != PanelScales::Single || !layout.hasMin)
+        return 0;
+    return panel[layout.minAt + static_cast<std::size_t>(group * panelRows + row)];
 }
 
 float panelMin(const PanelLayout &layout, const std::uint8_t *panel, std::int64_t group, int row)
@@ -74,6 +91,8 @@ float panelMin(const PanelLayout &layout, const std::uint8_t *panel, std::int64_
     const std::int64_t at = group * panelRows + row;
     if (layout.scales == PanelScales::Half)
         return halfAt(panel + layout.minAt, at);
+    if (layout.scales == PanelScales::Single)
+        return -(panelScale(layout, panel, group, row) * static_cast<float>(panelZero(layout, panel, group, row)));
     const std::int64_t super = group * layout.groupWidth / 256;
     const std::uint8_t factor = panel[layout.minAt + static_cast<std::size_t>(at)];
     return -(halfAt(panel + layout.superMinAt, super * panelRows + row) * static_cast<float>(factor));
@@ -91,7 +110,7 @@ PanelGroup readRawGroup(const PanelLayout &layout, const std::uint8_t *panel, in
 {
     IntegerBlock block;
     readRawBlock(layout, panel, group / 2, row, block);
-    PanelGroup result{{}, block.scales[static_cast<std::size_t>(group % 2)], 0.0F};
+    PanelGroup result{{}, block.scales[static_cast<std::size_t>(group % 2)], 0.0F, 0};
     std::copy_n(block.numbers.begin() + 16 * (group % 2), 16, result.numbers.begin());
     return result;
 }
@@ -104,7 +123,10 @@ PanelGroup readPanelGroup(const PanelLayout &layout, const std::uint8_t *panel, 
         return readRawGroup(layout, panel, group, row);
     const int start = group * layout.groupWidth;
     const std::uint8_t *lines = panel + static_cast<std::int64_t>(start / blockWidth) * blockLineBytes(layout);
-    PanelGroup result{{}, panelScale(layout, panel, group, row), panelMin(layout, panel, group, row)};
+    PanelGroup result{{},
+                      panelScale(layout, panel, group, row),
+                      panelMin(layout, panel, group, row),
+                      panelZero(layout, panel, group, row)};
     for (int i = 0; i < layout.groupWidth; ++i)
         result.numbers[static_cast<std::size_t>(i)] = panelNumber(layout, lines, row, start % blockWidth + i);
     return result;
@@ -126,6 +148,21 @@ void unpackRawPanel(const PanelLayout &layout, const std::uint8_t *panel, int fi
     }
 }
 
+void widenCodedColumns(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, float *target)
+{
+    const FloatBlockReader read = floatBlockReader(static_cast<DType>(layout.rawType));
+    float values[blockWidth];
+    for (int b = 0; b < count / blockWidth; ++b) {
+        for (int row = 0; row < panelRows; ++row) {
+            read(panel + (static_cast<std::int64_t>(first / blockWidth + b) * panelRows + row) * layout.rawBytes,
+                 values);
+            float *column = target + b * blockWidth * panelRows + row;
+            for (int i = 0; i < blockWidth; ++i)
+                column[i * panelRows] = values[i];
+        }
+    }
+}
+
 int blockLineBytes(const PanelLayout &layout)
 {
     return (layout.byteLines + layout.nibbleLines + layout.bitLines) * lineBytes;
@@ -140,13 +177,17 @@ float panelFloat(PanelValues values, const std::uint8_t *panel, std::int64_t ind
         std::memcpy(&brain, panel + index * 2, 2);
         return bf16ToFloat(brain);
     }
-    float value = 0.0F;
-    std::memcpy(&value, panel + index * 4, 4);
-    return value;
+    return floatAt(panel, index);
 }
 
 void expandPanelRow(const PanelLayout &layout, const std::uint8_t *panel, int row, float *target)
 {
+    if (layout.values == PanelValues::Coded) {
+        const FloatBlockReader read = floatBlockReader(static_cast<DType>(layout.rawType));
+        for (std::int64_t b = 0; b < layout.columns / blockWidth; ++b)
+            read(panel + (b * panelRows + row) * layout.rawBytes, target + b * blockWidth);
+        return;
+    }
     if (layout.blocks == 0) {
         for (std::int64_t k = 0; k < layout.columns; ++k)
             target[k] = panelFloat(layout.values, panel, k * panelRows + row);
@@ -155,8 +196,10 @@ void expandPanelRow(const PanelLayout &layout, const std::uint8_t *panel, int ro
     for (int group = 0; group < layout.columns / layout.groupWidth; ++group) {
         const PanelGroup stored = readPanelGroup(layout, panel, group, row);
         for (int i = 0; i < layout.groupWidth; ++i) {
-            const float product = stored.scale * static_cast<float>(stored.numbers[static_cast<std::size_t>(i)]);
-            target[group * layout.groupWidth + i] = layout.hasMin ? product + stored.min : product;
+            const int number = stored.numbers[static_cast<std::size_t>(i)] - stored.zero;
+            const float product = stored.scale * static_cast<float>(number);
+            const bool adds = layout.hasMin && layout.scales != PanelScales::Single;
+            target[group * layout.groupWidth + i] = adds ? product + stored.min : product;
         }
     }
 }

@@ -16,6 +16,7 @@ struct PanelGroup {
     std::array<int, blockWidth> numbers; ///< layout.groupWidth of them
     float scale;
     float min; ///< 0 without one
+    int zero;  ///< taken off the numbers when a weight is expanded, instead of adding `min`; 0 without one
 };
 
 /// Group `group` (of layout.groupWidth elements along k) of a row of a quantized panel.

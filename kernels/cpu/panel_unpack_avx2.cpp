@@ -50,6 +50,22 @@ void unpackHalfScales(const PanelLayout &layout, const std::uint8_t *panel, int 
         _mm256_store_ps(mins + i, halves(minPlane + static_cast<std::int64_t>(i) * 2));
 }
 
+/// Scales as they are; minimums are what taking the zero off every number comes to.
+void unpackSingleScales(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, float *scales,
+                        float *mins)
+{
+    const auto *plane =
+        reinterpret_cast<const float *>(panel + layout.scaleAt) + static_cast<std::int64_t>(first) * panelRows;
+    const std::uint8_t *zeros = panel + layout.minAt + static_cast<std::int64_t>(first) * panelRows;
+    const __m256 minus = _mm256_set1_ps(-0.0F);
+    for (int i = 0; i < count * panelRows; i += 8) {
+        const __m256 scale = _mm256_loadu_ps(plane + i);
+        _mm256_store_ps(scales + i, scale);
+        if (layout.hasMin)
+            _mm256_store_ps(mins + i, _mm256_xor_ps(_mm256_mul_ps(scale, unsignedBytes(zeros + i)), minus));
+    }
+}
+
 void unpackExponents(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, float *scales)
 {
     const std::uint8_t *plane = panel + layout.scaleAt + static_cast<std::int64_t>(first) * panelRows;
@@ -158,6 +174,8 @@ void unpackPanelAvx2(const PanelLayout &layout, const std::uint8_t *panel, int f
     const int groupsPerBlock = blockWidth / layout.groupWidth;
     if (layout.scales == PanelScales::Half)
         unpackHalfScales(layout, panel, first, count, scales, mins);
+    else if (layout.scales == PanelScales::Single)
+        unpackSingleScales(layout, panel, first, count, scales, mins);
     else if (layout.scales == PanelScales::Exponent)
         unpackExponents(layout, panel, first, count, scales);
     else

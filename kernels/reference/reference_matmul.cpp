@@ -43,7 +43,14 @@ void ReferenceWeight::expandRow(std::int64_t row, float *target) const
     for (const WeightPart &part : m_parts) {
         if (row < part.rows) {
             const std::size_t offset = static_cast<std::size_t>(row) * rowBytes(part.type, part.columns);
-            dequantize(part.type, part.data + offset, target, part.columns);
+            if (part.columnOrder == nullptr) {
+                dequantize(part.type, part.data + offset, target, part.columns);
+                return;
+            }
+            std::vector<float> stored(static_cast<std::size_t>(part.columns));
+            dequantize(part.type, part.data + offset, stored.data(), part.columns);
+            for (std::size_t k = 0; k < stored.size(); ++k)
+                target[part.columnOrder[k]] = stored[k];
             return;
         }
         row -= part.rows;

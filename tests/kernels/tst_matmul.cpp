@@ -156,6 +156,8 @@ private slots:
     void mixedParts();
     void notANumberStaysInItsRow_data() { addLevelTypeRows(); }
     void notANumberStaysInItsRow();
+    void columnOrders_data() { mixedParts_data(); }
+    void columnOrders();
     void levelErrors();
     void wrongShapesAreRefused();
 };
@@ -415,6 +417,68 @@ void TestMatmul::notANumberStaysInItsRow()
     std::vector<float> tiny(256, 1e-40F); // subnormal activations must not become NaN
     for (const float value : linear(*ops, weight, tiny, 1))
         QVERIFY(std::isfinite(value));
+}
+
+/// Parts with orders of their own, shared ones and none, of integer and float types.
+void TestMatmul::columnOrders()
+{
+    QFETCH(QString, level);
+    REQUIRE_LEVEL(level);
+    constexpr std::int64_t columns = 96;
+    const auto ops = kernel_data::cpu(level.toStdString(), 2);
+    const auto truth = kernel_data::reference();
+    const auto stream = ops->makeStream();
+    std::vector<std::int32_t> stride(columns);
+    std::vector<std::int32_t> back(columns);
+    for (int k = 0; k < columns; ++k) {
+        stride[static_cast<std::size_t>(k)] = static_cast<std::int32_t>(k * 35 % columns); // 35 and 96 share no factor
+        back[static_cast<std::size_t>(k)] = static_cast<std::int32_t>(columns - 1 - k);
+    }
+    const std::vector<Weight> weights{kernel_data::randomWeight(DType::INT4, 16, columns, 101),
+                                      kernel_data::randomWeight(DType::FP8, 7, columns, 102),
+                                      kernel_data::randomWeight(DType::Q4_0, 20, columns, 103),
+                                      kernel_data::randomWeight(DType::INT8, 29, columns, 104)};
+    std::vector<WeightPart> parts;
+    for (const Weight &weight : weights)
+        parts.push_back(weight.part());
+    parts[0].columnOrder = stride.data();
+    parts[1].columnOrder = back.data();
+    parts[3].columnOrder = stride.data();
+    const auto packed = ops->pack(parts);
+    const auto plain = truth->pack(parts);
+    // The truth is the matrix with its columns put in place.
+    std::vector<float> expanded;
+    for (const WeightPart &part : parts) {
+        std::vector<float> stored(static_cast<std::size_t>(columns));
+        std::vector<float> row(static_cast<std::size_t>(columns));
+        for (std::int64_t r = 0; r < part.rows; ++r) {
+            dequantize(part.type, part.data + static_cast<std::size_t>(r) * rowBytes(part.type, columns), stored.data(),
+                       columns);
+            for (std::size_t k = 0; k < stored.size(); ++k)
+                row[part.columnOrder != nullptr ? static_cast<std::size_t>(part.columnOrder[k]) : k] = stored[k];
+            expanded.insert(expanded.end(), row.begin(), row.end());
+        }
+    }
+    const WeightPart floats{"floats", DType::F32, 72, columns, reinterpret_cast<const std::byte *>(expanded.data())};
+    const auto inPlace = truth->pack({&floats, 1});
+    for (const std::int64_t tokens : {1, 70, 130}) {
+        std::vector<float> x = kernel_data::randomFloats(static_cast<std::size_t>(tokens * columns), 105);
+        std::vector<float> wanted(static_cast<std::size_t>(tokens * 72));
+        std::vector<float> reference(wanted.size());
+        Guarded out(tokens, 72);
+        truth->linear(*inPlace, viewOf(x, tokens, columns), viewOf(wanted, tokens, 72), nullptr, *stream);
+        truth->linear(*plain, viewOf(x, tokens, columns), viewOf(reference, tokens, 72), nullptr, *stream);
+        ops->linear(*packed, viewOf(x, tokens, columns), out.view(), nullptr, *stream);
+        QVERIFY(tolerance::nmse(reference, wanted) < 1e-12);
+        QVERIFY(tolerance::nmse(out.values(), wanted) <= tolerance::product(DType::INT4));
+        QVERIFY(out.bordersUnchanged());
+    }
+    std::vector<float> found(72 * columns);
+    std::vector<int> ids;
+    for (int i = 0; i < 72; ++i)
+        ids.push_back(i);
+    ops->embed(*packed, ids, viewOf(found, 72, columns), *stream);
+    QVERIFY(sameBits(found, expanded));
 }
 
 void TestMatmul::levelErrors()

@@ -101,6 +101,16 @@ std::uint32_t GgufBuilder::typeNumber(kernels::DType type)
         return 35;
     case DType::NVFP4:
         return 40;
+    case DType::INT2:
+    case DType::INT3:
+    case DType::INT4:
+    case DType::INT8:
+    case DType::INT8Z:
+    case DType::FP8:
+    case DType::NF4:
+    case DType::NF4_F16:
+    case DType::NF4_BF16:
+        break; // of safetensors only
     }
     CHECK(false);
 }

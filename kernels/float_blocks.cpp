@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "kernels/float_blocks.h"
+
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+
+namespace kernels {
+
+namespace {
+
+constexpr float e4m3Number(std::uint32_t byte)
+{
+    if ((byte & 0x7fU) == 0x7fU)
+        return std::numeric_limits<float>::quiet_NaN();
+    const std::uint32_t exponent = (byte >> 3) & 15U;
+    const std::uint32_t mantissa = byte & 7U;
+    const float size = exponent == 0
+        ? static_cast<float>(mantissa) / 512.0F
+        : std::bit_cast<float>((exponent + 120U) << 23 | mantissa << 20); // bias 7 becomes 127
+    return (byte & 0x80U) != 0 ? -size : size;
+}
+
+constexpr std::array<float, 256> makeE4m3()
+{
+    std::array<float, 256> numbers{};
+    for (std::uint32_t byte = 0; byte < 256; ++byte)
+        numbers[byte] = e4m3Number(byte);
+    return numbers;
+}
+
+float scaleOf(const std::uint8_t *block)
+{
+    float scale = 0.0F;
+    std::memcpy(&scale, block, sizeof scale);
+    return scale;
+}
+
+void readFP8(const std::uint8_t *block, float *target)
+{
+    const float scale = scaleOf(block);
+    for (int i = 0; i < 32; ++i)
+        target[i] = e4m3Numbers[block[4 + i]] * scale;
+}
+
+float asHalf(float value)
+{
+    return halfToFloat(floatToHalf(value));
+}
+
+float asBrain(float value)
+{
+    return bf16ToFloat(floatToBf16(value));
+}
+
+float asSingle(float value)
+{
+    return value;
+}
+
+template<float (*Round)(float)> void readNF4(const std::uint8_t *block, float *target)
+{
+    const float scale = scaleOf(block);
+    std::array<float, 16> levels{};
+    for (std::size_t i = 0; i < levels.size(); ++i)
+        levels[i] = Round(nf4Levels[i] * scale);
+    for (int j = 0; j < 16; ++j) {
+        target[j] = levels[block[4 + j] & 15U];
+        target[j + 16] = levels[block[4 + j] >> 4];
+    }
+}
+
+void readINT8Z(const std::uint8_t *block, float *target)
+{
+    const float scale = scaleOf(block);
+    std::int16_t zero = 0;
+    std::memcpy(&zero, block + 4, sizeof zero);
+    for (int i = 0; i < 32; ++i)
+        target[i] = scale * static_cast<float>(block[6 + i] - zero);
+}
+
+} // namespace
+
+const std::array<float, 256> e4m3Numbers = makeE4m3();
+
+const std::array<float, 16> nf4Levels = {-1.0F,
+                                         -0.6961928009986877F,
+                                         -0.5250730514526367F,
+                                         -0.39491748809814453F,
+                                         -0.28444138169288635F,
+                                         -0.18477343022823334F,
+                                         -0.09105003625154495F,
+                                         0.0F,
+                                         0.07958029955625534F,
+                                         0.16093020141124725F,
+                                         0.24611230194568634F,
+                                         0.33791524171829224F,
+                                         0.44070982933044434F,
+                                         0.5626170039176941F,
+                                         0.7229568362236023F,
+                                         1.0F};
+
+FloatBlockReader floatBlockReader(DType type)
+{
+    switch (type) {
+    case DType::FP8:
+        return readFP8;
+    case DType::NF4:
+        return readNF4<asSingle>;
+    case DType::NF4_F16:
+        return readNF4<asHalf>;
+    case DType::NF4_BF16:
+        return readNF4<asBrain>;
+    case DType::INT8Z:
+        return readINT8Z;
+    default:
+        return nullptr;
+    }
+}
+
+} // namespace kernels
