@@ -84,6 +84,8 @@ public:
     /// The tensor's bytes in the mapping; reading them can never raise SIGBUS (see checkUnchanged).
     /// \throws Error Refused when the tensor's type cannot be computed
     [[nodiscard]] virtual std::span<const std::byte> bytes(const TensorInfo &tensor) const = 0;
+    /// Column k of the bytes is column columnOrder()[k] of the matrix; empty = they stand in order.
+    [[nodiscard]] virtual std::span<const std::int32_t> columnOrder(const TensorInfo &) const { return {}; }
     [[nodiscard]] virtual std::uint64_t fileBytes() const = 0;
     [[nodiscard]] virtual std::vector<std::string> warnings() const = 0;
     /// Empty while the files on disk are the ones that were opened and every page could be read; else one

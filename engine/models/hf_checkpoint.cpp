@@ -3,6 +3,7 @@
 
 #include "engine/core/printable.h"
 #include "engine/io/safetensors_set.h"
+#include "engine/models/hf_modules.h"
 #include "engine/models/hf_names.h"
 #include "engine/models/hf_tensors.h"
 #include "engine/models/hf_translate.h"
@@ -41,7 +42,6 @@ public:
     {
         if (m_set->entries().empty())
             refuse(m_folder, "has no .safetensors file with weights; other formats of weights are not read");
-        refuseQuantized(model.config);
         addTensors(model);
         addNames();
         noteTiedHead(model.config);
@@ -50,6 +50,10 @@ public:
     [[nodiscard]] const std::string &path() const override { return m_folder; }
     [[nodiscard]] const Metadata &metadata() const override { return m_metadata; }
     [[nodiscard]] const std::vector<TensorInfo> &tensors() const override { return m_infos; }
+    [[nodiscard]] std::span<const std::int32_t> columnOrder(const TensorInfo &tensor) const override
+    {
+        return sourceOf(tensor).columnOrder;
+    }
     [[nodiscard]] std::uint64_t fileBytes() const override { return m_set->fileBytes(); }
     [[nodiscard]] std::vector<std::string> warnings() const override { return m_warnings; }
     [[nodiscard]] std::string checkUnchanged() const override { return m_set->checkUnchanged(); }
@@ -97,25 +101,16 @@ private:
         return m_tensors[m_byName.at(tensor.name)];
     }
 
-    void refuseQuantized(const HfConfig &config) const
-    {
-        const auto quantization = config.object("quantization_config");
-        if (!quantization)
-            return;
-        const std::string method = quantization->text("quant_method").value_or("unnamed");
-        if (method != "mxfp4")
-            quantization->refuse("quant_method", inQuotes(method), "mxfp4; other quantised weights are not supported");
-    }
-
     void addTensors(const HfModelConfig &model)
     {
         const std::int64_t layers =
             m_metadata.integer(std::string(model.family->architecture) + ".block_count").value_or(0);
         const bool skipsBeyond = extraLayers(model.config) > 0;
         std::size_t beyond = 0;
+        HfModules modules(*m_set, model, m_folder);
         for (const SafetensorsSet::Entry &entry : m_set->entries()) {
             const std::string &name = entry.tensor.name;
-            if (isDerivedHfTensor(name))
+            if (isDerivedHfTensor(name) || modules.take(entry))
                 continue;
             const auto match = matchHfName(name, model.family->hf.names);
             if (match && skipsBeyond && match->layer >= layers)
@@ -125,6 +120,7 @@ private:
             else
                 m_tensors.push_back(plainHfTensor(*m_set, entry, name));
         }
+        beyond += modules.addTensors(skipsBeyond ? layers : -1, m_tensors, m_warnings);
         if (beyond > 0)
             m_warnings.push_back(
                 std::to_string(beyond)

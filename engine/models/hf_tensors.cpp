@@ -312,6 +312,22 @@ HfTensor plainHfTensor(const SafetensorsSet &set, const Entry &entry, std::strin
     return tensor;
 }
 
+HfTensor quantizedHfTensor(QuantizedMatrix matrix, std::string name)
+{
+    HfTensor tensor;
+    tensor.source = matrix.source;
+    tensor.info.name = std::move(name);
+    tensor.info.type = matrix.type;
+    tensor.info.typeName = kernels::info(matrix.type).name;
+    tensor.info.shape = {matrix.rows, matrix.columns};
+    tensor.info.fileOffset = matrix.source->tensor.offset;
+    tensor.info.bytes = static_cast<std::uint64_t>(matrix.rows) * kernels::rowBytes(matrix.type, matrix.columns);
+    tensor.info.file = matrix.source->file;
+    tensor.columnOrder = std::move(matrix.columnOrder);
+    tensor.make = std::move(matrix.make);
+    return tensor;
+}
+
 void addHfTensors(const SafetensorsSet &set, const Entry &entry, const HfMatch &match, std::vector<HfTensor> &out)
 {
     Maker(set, entry, match, out).run();

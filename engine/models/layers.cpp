@@ -7,6 +7,22 @@
 #include <numeric>
 
 namespace engine {
+namespace {
+
+/// Moves column k of every row to column order[k].
+void putInOrder(std::span<const std::int32_t> order, std::vector<float> &values)
+{
+    if (order.empty())
+        return;
+    std::vector<float> row(order.size());
+    for (auto first = values.begin(); first != values.end(); first += static_cast<std::ptrdiff_t>(row.size())) {
+        for (std::size_t k = 0; k < row.size(); ++k)
+            row[static_cast<std::size_t>(order[k])] = first[static_cast<std::ptrdiff_t>(k)];
+        std::copy(row.begin(), row.end(), first);
+    }
+}
+
+} // namespace
 WeightLoader::WeightLoader(const Checkpoint &checkpoint, kernels::Ops &ops, ProgressCallback progress,
                            std::stop_token stop)
     : m_checkpoint(checkpoint)
@@ -27,6 +43,12 @@ void WeightLoader::finish(const TensorInfo &tensor)
         m_progress(std::min(1.0, m_doneBytes / m_totalBytes));
     if (m_stop.stop_requested())
         throw Error(ErrorCode::Cancelled, "loading was cancelled after tensor " + tensor.name);
+}
+
+const std::int32_t *WeightLoader::columnOrder(const TensorInfo &tensor) const
+{
+    const std::span<const std::int32_t> order = m_checkpoint.columnOrder(tensor);
+    return order.empty() ? nullptr : order.data();
 }
 
 std::unique_ptr<kernels::PackedWeight> WeightLoader::matrix(std::initializer_list<std::string> names)
@@ -66,7 +88,12 @@ kernels::WeightPart WeightLoader::rows(const std::string &name, std::int64_t fir
     const std::size_t stride = kernels::rowBytes(tensor->type, columns);
     const std::span<const std::byte> bytes = m_checkpoint.bytes(*tensor);
     CHECK(first >= 0 && static_cast<std::size_t>(first + count) * stride <= bytes.size());
-    return {name, tensor->type, count, columns, bytes.data() + static_cast<std::size_t>(first) * stride};
+    return {name,
+            tensor->type,
+            count,
+            columns,
+            bytes.data() + static_cast<std::size_t>(first) * stride,
+            columnOrder(*tensor)};
 }
 
 void WeightLoader::release(const std::string &name)
@@ -113,6 +140,7 @@ std::vector<float> WeightLoader::values(const std::string &name)
         std::accumulate(tensor->shape.begin(), tensor->shape.end(), std::int64_t{1}, std::multiplies<>());
     std::vector<float> result(static_cast<std::size_t>(elements));
     kernels::dequantize(tensor->type, m_checkpoint.bytes(*tensor).data(), result.data(), elements);
+    putInOrder(m_checkpoint.columnOrder(*tensor), result);
     finish(*tensor);
     return result;
 }

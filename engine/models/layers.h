@@ -59,6 +59,8 @@ public:
 
 private:
     void finish(const TensorInfo &tensor);
+    /// Of kernels::WeightPart.
+    [[nodiscard]] const std::int32_t *columnOrder(const TensorInfo &tensor) const;
 
     const Checkpoint &m_checkpoint;
     kernels::Ops &m_ops;

@@ -3,6 +3,7 @@
 
 #include "engine/core/printable.h"
 #include "engine/io/gguf_writer.h"
+#include "engine/runtime/gguf_types_form.h"
 
 #include <algorithm>
 #include <array>
@@ -320,7 +321,7 @@ private:
 
 std::unique_ptr<Checkpoint> inGgufForm(std::unique_ptr<Checkpoint> folder)
 {
-    return std::make_unique<GgufForm>(std::move(folder));
+    return std::make_unique<GgufForm>(withGgufTypes(std::move(folder)));
 }
 
 } // namespace engine

@@ -11,7 +11,8 @@ namespace engine {
 
 /// The model of a Hugging Face folder in the form that GGUF files have, for programs that know only that: rows of
 /// queries and keys in the order of pairs (2i, 2i + 1) where the architecture rotates so, norm weights with their
-/// offset added, experts of a layer in one tensor, rotary factors as tensors, the tokenizer's keys.
+/// offset added, experts of a layer in one tensor, rotary factors as tensors, the tokenizer's keys, types that GGUF
+/// lacks as floats.
 /// \throws Error Refused for what GGUF cannot hold
 /// Source: ggml-org/llama.cpp, the conversion of each architecture.
 [[nodiscard]] std::unique_ptr<Checkpoint> inGgufForm(std::unique_ptr<Checkpoint> folder);
