@@ -18,7 +18,7 @@ class KvCache;
 struct ForwardBatch {
     std::vector<int> tokenIds;       ///< [tokens]
     std::vector<int> positions;      ///< [tokens]
-    std::vector<int> slots;          ///< [tokens], block * blockTokens + offset
+    std::vector<int> slotIds;        ///< [tokens], block * blockTokens + offset
     std::vector<int> queryStarts;    ///< [sequences + 1]
     std::vector<int> contextLengths; ///< [sequences], including this step's tokens
     std::vector<int> blockTables;    ///< [sequences, maxBlocks]

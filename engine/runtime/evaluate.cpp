@@ -105,7 +105,7 @@ Batch LoadedEvaluator::makeBatch(std::span<const int> ids, int first, int count,
     for (int position = first; position < first + count; ++position) {
         forward.tokenIds.push_back(ids[static_cast<std::size_t>(position)]);
         forward.positions.push_back(position);
-        forward.slots.push_back(position); // block i holds the i-th part of the sequence
+        forward.slotIds.push_back(position); // block i holds the i-th part of the sequence
         if (allPositions || position + 1 == static_cast<int>(ids.size()))
             forward.logitRows.push_back(position - first);
     }

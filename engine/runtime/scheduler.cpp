@@ -281,7 +281,7 @@ Batch Scheduler::build(std::vector<Part> parts) const
             forward.tokenIds.push_back(sequence->tokens[static_cast<std::size_t>(position)]);
             forward.positions.push_back(position);
             const int block = sequence->table.blocks[static_cast<std::size_t>(position / size)];
-            forward.slots.push_back(block * size + position % size);
+            forward.slotIds.push_back(block * size + position % size);
         }
         row.decodeTokens = sequence->pending() == 1 && sequence->outputTokens() > 0 ? 1 : 0;
         row.samples = count == sequence->pending();

@@ -171,7 +171,7 @@ engine::Batch makeBatch(const std::vector<Piece> &pieces, int blockTokens)
             forward.tokenIds.push_back(piece.ids[i]);
             forward.positions.push_back(position);
             const int block = piece.blocks.at(static_cast<std::size_t>(position / blockTokens));
-            forward.slots.push_back(block * blockTokens + position % blockTokens);
+            forward.slotIds.push_back(block * blockTokens + position % blockTokens);
         }
         forward.queryStarts.push_back(static_cast<int>(forward.tokenIds.size()));
         forward.contextLengths.push_back(piece.first + static_cast<int>(piece.ids.size()));
