@@ -71,7 +71,7 @@ kernels::TensorView FakeModel::run(const engine::Batch &batch)
         for (auto i = static_cast<std::size_t>(forward.queryStarts[s]);
              i < static_cast<std::size_t>(forward.queryStarts[s + 1]); ++i)
             m_slots.at(static_cast<std::size_t>(forward.slotIds[i])) = {forward.tokenIds[i], forward.positions[i],
-                                                                      variantOf(s)};
+                                                                        variantOf(s)};
     m_logits.assign(forward.logitRows.size() * static_cast<std::size_t>(m_vocab), 0.0F);
     for (std::size_t s = 0; s < batch.rows.size(); ++s) {
         const engine::BatchRow &row = batch.rows[s];
