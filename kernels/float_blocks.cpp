@@ -2,6 +2,7 @@
 #include "kernels/float_blocks.h"
 
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <limits>
@@ -44,6 +45,14 @@ void readFP8(const std::uint8_t *block, float *target)
         target[i] = e4m3Numbers[block[4 + i]] * scale;
 }
 
+/// Half to even at bit `Bits`: what rounding to a narrower float comes to while the number is a normal one of it.
+template<int Bits> float roundedAt(float value)
+{
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    constexpr std::uint32_t below = (1U << Bits) - 1U;
+    return std::bit_cast<float>((bits + (below >> 1) + ((bits >> Bits) & 1U)) & ~below);
+}
+
 float asHalf(float value)
 {
     return halfToFloat(floatToHalf(value));
@@ -59,11 +68,18 @@ float asSingle(float value)
     return value;
 }
 
-template<float (*Round)(float)> void readNF4(const std::uint8_t *block, float *target)
+/// With scales between these every level but 0 is a normal half and a normal bf16.
+constexpr float leastPlainScale = 1.0F / 1024.0F;
+constexpr float largestPlainScale = 32768.0F;
+
+template<float (*Round)(float), float (*RoundPlain)(float)> void readNF4(const std::uint8_t *block, float *target)
 {
     const float scale = scaleOf(block);
+    const bool plain = std::fabs(scale) >= leastPlainScale && std::fabs(scale) <= largestPlainScale;
     std::array<float, 16> levels{};
-    for (std::size_t i = 0; i < levels.size(); ++i)
+    for (std::size_t i = 0; plain && i < levels.size(); ++i)
+        levels[i] = RoundPlain(nf4Levels[i] * scale);
+    for (std::size_t i = 0; !plain && i < levels.size(); ++i)
         levels[i] = Round(nf4Levels[i] * scale);
     for (int j = 0; j < 16; ++j) {
         target[j] = levels[block[4 + j] & 15U];
@@ -107,11 +123,11 @@ FloatBlockReader floatBlockReader(DType type)
     case DType::FP8:
         return readFP8;
     case DType::NF4:
-        return readNF4<asSingle>;
+        return readNF4<asSingle, asSingle>;
     case DType::NF4_F16:
-        return readNF4<asHalf>;
+        return readNF4<asHalf, roundedAt<13>>;
     case DType::NF4_BF16:
-        return readNF4<asBrain>;
+        return readNF4<asBrain, roundedAt<16>>;
     case DType::INT8Z:
         return readINT8Z;
     default:

@@ -216,7 +216,7 @@ void QuantizedBytesTest::nf4Plain()
     QFETCH(QString, dtype);
     std::vector<float> largest; // a row of 96 begins inside a block of 64
     for (std::int64_t block = 0; block < rows * columns / 64; ++block)
-        largest.push_back(static_cast<float>(block + 1) / 7.0F);
+        largest.push_back(std::ldexp(static_cast<float>(block + 1) / 7.0F, static_cast<int>(block * 5 % 41) - 27));
     Folder folder;
     folder.file.add("m.weight", "U8", {rows * columns / 2, 1}, nf4Bytes());
     folder.file.add("m.weight.absmax", "F32", {rows * columns / 64}, largest);
