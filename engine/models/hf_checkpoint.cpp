@@ -209,7 +209,11 @@ std::string folderName(const std::string &configPath)
 
 HfModelConfig readHfModelConfig(const std::string &path)
 {
-    const HfConfig whole = HfConfig::read(path);
+    return modelConfigOf(HfConfig::read(path));
+}
+
+HfModelConfig modelConfigOf(const HfConfig &whole)
+{
     HfModelConfig model{whole.textModel(), nullptr, {}};
     const auto architectures = whole.texts("architectures").value_or(std::vector<std::string>{});
     auto type = model.config.text("model_type");

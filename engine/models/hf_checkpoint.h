@@ -19,6 +19,8 @@ struct HfModelConfig {
 
 /// Reads config.json (`path`). \throws Error Refused or IoError; an unknown model_type is no error here
 [[nodiscard]] HfModelConfig readHfModelConfig(const std::string &path);
+/// The same of a file that is read already.
+[[nodiscard]] HfModelConfig modelConfigOf(const HfConfig &whole);
 
 /// The metadata that a configuration is translated to, with generation_config.json where it stands beside it.
 /// \throws Error Refused, also for an unknown model_type, naming it and the known ones
