@@ -19,8 +19,10 @@ namespace {
 // Sanitizers slow everything down and shadow the memory; the manifest's limits are for ordinary builds.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr double kSlack = 5;
+constexpr double kKeptMib = 256; // freed memory that AddressSanitizer holds back
 #else
 constexpr double kSlack = 1;
+constexpr double kKeptMib = 0;
 #endif
 
 double statusKib(const char *key)
@@ -126,7 +128,7 @@ void TestChatTemplateHostile::cases()
     const double seconds = processorSeconds() - start;
     const double extraMib = (statusKib("VmHWM:") - before) / 1024;
     QVERIFY2(seconds < input.seconds * kSlack, qPrintable(QString::number(seconds)));
-    QVERIFY2(extraMib < input.extraMib * kSlack, qPrintable(QString::number(extraMib)));
+    QVERIFY2(extraMib < input.extraMib * kSlack + kKeptMib, qPrintable(QString::number(extraMib)));
     QVERIFY2(!outcome.refused || input.outcome != QStringLiteral("accept"), qPrintable(outcome.text));
     QVERIFY2(outcome.refused || input.outcome != QStringLiteral("refuse"), qPrintable(outcome.text.left(200)));
     if (outcome.refused) {
@@ -231,7 +233,7 @@ void TestChatTemplateHostile::budgets()
     const double seconds = processorSeconds() - start;
     QVERIFY2(seconds < kSlack, qPrintable(QString::number(seconds)));
     const double extraMib = (statusKib("VmHWM:") - before) / 1024;
-    QVERIFY2(extraMib < 64 * kSlack, qPrintable(QString::number(extraMib)));
+    QVERIFY2(extraMib < 64 * kSlack + kKeptMib, qPrintable(QString::number(extraMib)));
     QVERIFY2(outcome.refused == !word.isEmpty(), qPrintable(outcome.text.left(200)));
     QVERIFY2(outcome.text.contains(QString::fromUtf8(word)), qPrintable(outcome.text.left(200)));
 }
