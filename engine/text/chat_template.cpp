@@ -58,6 +58,22 @@ Json preparedMessages(const Json &messages)
     return out;
 }
 
+/// A template would write the keys of an object, or anything else it is given, into the prompt as if they were tools.
+const Json &checkedTools(const Json &tools)
+{
+    if (tools.is_null())
+        return tools;
+    if (!tools.is_array())
+        throw Error(ErrorCode::Refused,
+                    std::string("the tools must be a list of objects, but are of the type ") + tools.type_name());
+    for (const Json &tool : tools) {
+        if (!tool.is_object())
+            throw Error(ErrorCode::Refused,
+                        std::string("a tool must be an object, but one is of the type ") + tool.type_name());
+    }
+    return tools;
+}
+
 void addMembers(Json &context, const Json &members, const char *what)
 {
     if (members.is_null())
@@ -130,7 +146,7 @@ std::string ChatTemplate::renderChat(const TemplateInput &input) const
     Json context = Json::object();
     addMembers(context, input.specialTokens, "the special tokens");
     context["messages"] = preparedMessages(input.messages);
-    context["tools"] = input.tools;
+    context["tools"] = checkedTools(input.tools);
     context["documents"] = input.documents;
     context["add_generation_prompt"] = input.addGenerationPrompt;
     addMembers(context, input.kwargs, "the template's keyword arguments");

@@ -10,6 +10,7 @@
 #include <QTest>
 
 using engine::Error;
+using engine::ErrorCode;
 using engine::openTemplates;
 using engine::RenderRequest;
 
@@ -47,6 +48,7 @@ private slots:
     void severalTemplates();
     void folderForms();
     void bareFile();
+    void tools();
     void faults();
     void bareTemplate();
     void demoModel();
@@ -107,6 +109,26 @@ void TestTemplateApi::bareFile()
 {
     QCOMPARE(rendered(write(QStringLiteral("any.jinja"), "{{ messages | length }}{{ tools }}")),
              QStringLiteral("1None"));
+}
+
+/// Tools of another shape are never written into the prompt.
+void TestTemplateApi::tools()
+{
+    write(QStringLiteral("any.jinja"), "{% for tool in tools %}[{{ tool.name }}]{% endfor %}");
+    const auto model = openTemplates(m_dir->filePath(QStringLiteral("any.jinja")).toStdString());
+    RenderRequest request = hello();
+    request.toolsJson = R"([{"name": "a"}, {"name": "b"}])";
+    QCOMPARE(QString::fromStdString(model->render(request)), QStringLiteral("[a][b]"));
+    for (const char *wrong : {R"({"name": "a"})", R"(["a"])", R"("a")", "1"}) {
+        request.toolsJson = wrong;
+        try {
+            (void)model->render(request);
+            QFAIL(wrong);
+        } catch (const Error &error) {
+            QCOMPARE(error.code(), ErrorCode::Refused);
+            QVERIFY2(QByteArray(error.what()).contains("tool"), error.what());
+        }
+    }
 }
 
 void TestTemplateApi::faults()
