@@ -271,6 +271,7 @@ void HfQuantization::readFp8()
 void HfQuantization::readCompressed()
 {
     m_needsRule = true;
+    refuseTransforms();
     const std::string format = m_config.text("format").value_or("dense");
     const auto groups = m_config.object("config_groups");
     if (!groups)
@@ -282,6 +283,18 @@ void HfQuantization::readCompressed()
         readCompressedGroup(*group, group->text("format").value_or(format));
     }
     addSkips("ignore", false);
+}
+
+/// Rotated or pruned weights mean something else than their numbers.
+void HfQuantization::refuseTransforms() const
+{
+    const auto transforms = m_config.object("transform_config");
+    if (transforms && !transforms->keys().empty())
+        m_config.refuseValue("transform_config", "null: transformed weights are not supported");
+    const auto sparsity = m_config.object("sparsity_config");
+    const std::string format = sparsity ? sparsity->text("format").value_or("dense") : "dense";
+    if (format != "dense")
+        sparsity->refuseValue("format", "dense: sparse weights are not supported");
 }
 
 void HfQuantization::readCompressedGroup(const HfConfig &group, const std::string &format)

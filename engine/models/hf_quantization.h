@@ -40,6 +40,7 @@ private:
     void readDynamic(const HfConfig &dynamic);
     void readAwq();
     void readFp8();
+    void refuseTransforms() const;
     void readCompressed();
     void readCompressedGroup(const HfConfig &group, const std::string &format);
     void readBitsAndBytes();

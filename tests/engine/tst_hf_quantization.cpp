@@ -52,6 +52,12 @@ void HfQuantizationTest::refusals_data()
     };
     add("method", R"({"quant_method": "quark"})", "quant_method", "quark");
     add("no method", R"({"some": 1})", "quant_method", "missing");
+    add("transforms", R"({"quant_method": "compressed-tensors", "config_groups": {}, "transform_config":
+        {"config_groups": {"u": {"type": "hadamard"}}}})",
+        "transform_config", "hadamard");
+    add("sparse", R"({"quant_method": "compressed-tensors", "config_groups": {}, "sparsity_config":
+        {"format": "sparse-24-bitmask"}})",
+        "sparsity_config.format", "sparse-24-bitmask");
     add("bits", R"({"quant_method": "gptq", "bits": 5, "group_size": 128})", "bits", "5");
     add("group", R"({"quant_method": "gptq", "bits": 4, "group_size": 48})", "group_size", "48");
     add("marlin", R"({"quant_method": "gptq", "bits": 4, "group_size": 128, "checkpoint_format": "marlin"})",
