@@ -69,8 +69,10 @@ constexpr std::array namesOfBoth = {
 };
 
 /// Folders store the weights of norms less 1.
-void translateGemma(const HfConfig &, HfKeys &keys)
+void translateGemma(const HfConfig &config, HfKeys &keys)
 {
+    if (config.boolean("use_bidirectional_attention").value_or(false))
+        config.refuseValue("use_bidirectional_attention", "false: tokens that see later ones are not supported");
     keys.set("norm_weight_offset", 1.0);
 }
 
@@ -91,8 +93,6 @@ void translateGemma3(const HfConfig &config, HfKeys &keys)
         if (config.has(key))
             config.refuseValue(key, "null: capped scores and logits are not supported for this family");
     }
-    if (config.boolean("use_bidirectional_attention").value_or(false))
-        config.refuseValue("use_bidirectional_attention", "false: tokens that see later ones are not supported");
 }
 
 } // namespace

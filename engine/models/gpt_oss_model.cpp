@@ -24,8 +24,9 @@ ModelConfig readGptOssConfig(const Checkpoint &checkpoint)
     return config;
 }
 
-void translateGptOss(const HfConfig &config, HfKeys &)
+void translateGptOss(const HfConfig &config, HfKeys &keys)
 {
+    keys.set("expert_feed_forward_length", config.count("intermediate_size", 1 << 23));
     if (config.number("swiglu_limit").value_or(7.0) != 7.0)
         config.refuseValue("swiglu_limit", "7: other limits are not supported");
 }
@@ -51,6 +52,7 @@ ModelFamily gptOssFamily()
     hf.modelTypes = {"gpt_oss"};
     hf.architectures = {"GptOssForCausalLM"};
     hf.names = names;
+    hf.defaults = R"({"sliding_window": 128, "sliding_window_pattern": 2})";
     hf.translate = translateGptOss;
     return {"gpt-oss", readGptOssConfig, decoderTensors, loadDecoder, hf};
 }

@@ -9,6 +9,7 @@
 #include "engine/models/hf_translate.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <mutex>
 #include <optional>
@@ -45,6 +46,8 @@ public:
         addTensors(model);
         addNames();
         noteTiedHead(model.config);
+        checkBiases(model.config);
+        checkVocabulary(model.config);
     }
 
     [[nodiscard]] const std::string &path() const override { return m_folder; }
@@ -141,7 +144,7 @@ private:
         }
     }
 
-    /// The tensors decide: files whose flag disagrees are common.
+    /// A head beside the embedding is used whatever the flag says; one that is missing cannot be made up.
     void noteTiedHead(const HfConfig &config)
     {
         const auto tied = config.boolean("tie_word_embeddings");
@@ -150,8 +153,30 @@ private:
             m_warnings.emplace_back("config.json ties the output head to the embedding (tie_word_embeddings), but the"
                                     " weights hold a head of their own, lm_head.weight, which is used");
         if (tied == false && !hasHead)
-            m_warnings.emplace_back("config.json has tie_word_embeddings false, but the weights hold no lm_head.weight:"
-                                    " the embedding is used as output head");
+            config.refuse("tie_word_embeddings", "false",
+                          "true, or weights with an output head of their own: " + inQuotes(nameInFiles("output.weight"))
+                              + " is missing");
+    }
+
+    /// A bias that the configuration promises and the weights lack would be left out of every result.
+    void checkBiases(const HfConfig &config) const
+    {
+        constexpr std::array promises = {std::pair{"attention_bias", "blk.0.attn_q.bias"},
+                                         std::pair{"mlp_bias", "blk.0.ffn_up.bias"}};
+        for (const auto &[key, bias] : promises) {
+            if (find(bias) == nullptr && config.boolean(key) == true)
+                config.refuse(key, "true", "false, or weights with the tensor " + inQuotes(nameInFiles(bias)));
+        }
+    }
+
+    void checkVocabulary(const HfConfig &config) const
+    {
+        const TensorInfo *table = find("token_embd.weight");
+        const std::int64_t tokens = config.integer("vocab_size").value_or(0);
+        if (table != nullptr && table->shape.size() == 2 && table->shape[0] != tokens)
+            config.refuse("vocab_size", std::to_string(tokens),
+                          std::to_string(table->shape[0]) + ", the rows of the tensor "
+                              + inQuotes(nameInFiles("token_embd.weight")));
     }
 
     std::string m_folder;

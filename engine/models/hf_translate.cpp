@@ -26,7 +26,11 @@ void translateSizes(const HfConfig &config, HfKeys &keys)
     keys.set("context_length", config.count("max_position_embeddings", longest));
     keys.set("feed_forward_length", config.count("intermediate_size", widestInner));
     keys.set("attention.head_count", heads);
-    keys.set("attention.head_count_kv", config.count("num_key_value_heads", mostHeads, heads));
+    const std::int64_t kvHeads = config.count("num_key_value_heads", mostHeads, heads);
+    if (heads % kvHeads != 0)
+        config.refuse("num_key_value_heads", std::to_string(kvHeads),
+                      "a number that divides the " + std::to_string(heads) + " num_attention_heads");
+    keys.set("attention.head_count_kv", kvHeads);
     keys.set("vocab_size", config.count("vocab_size", mostTokens));
     if (!config.has("head_dim") && hidden % heads != 0)
         config.refuse("hidden_size", std::to_string(hidden),
@@ -36,13 +40,21 @@ void translateSizes(const HfConfig &config, HfKeys &keys)
     keys.set("attention.value_length", headDim);
 }
 
+std::optional<double> positive(const HfConfig &config, const char *key)
+{
+    const auto value = config.number(key);
+    if (value && static_cast<float>(*value) <= 0.0F)
+        config.refuseValue(key, "a number above 0");
+    return value;
+}
+
 void translateNorm(const HfConfig &config, HfKeys &keys)
 {
     for (const char *key : {"layer_norm_eps", "norm_epsilon", "layer_norm_epsilon"}) {
-        if (const auto epsilon = config.number(key))
+        if (const auto epsilon = positive(config, key))
             keys.set("attention.layer_norm_epsilon", *epsilon);
     }
-    const auto epsilon = config.number("rms_norm_eps");
+    const auto epsilon = positive(config, "rms_norm_eps");
     if (epsilon || !keys.has("attention.layer_norm_epsilon"))
         keys.set("attention.layer_norm_rms_epsilon", epsilon.value_or(1e-6)); // of the library's classes
 }
@@ -147,7 +159,9 @@ void translateExperts(const HfConfig &config, HfKeys &keys)
         copyCount(config, keys, key, "expert_count", mostHeads, 0);
     if (!keys.has("expert_count"))
         return;
-    copyCount(config, keys, "num_experts_per_tok", "expert_used_count", mostHeads);
+    const std::int64_t experts = keys.metadata().integer(keys.full("expert_count")).value_or(0);
+    if (experts > 0)
+        copyCount(config, keys, "num_experts_per_tok", "expert_used_count", experts);
     copyCount(config, keys, "moe_intermediate_size", "expert_feed_forward_length", widestInner);
     copyCount(config, keys, "shared_expert_intermediate_size", "expert_shared_feed_forward_length", widestInner);
     copyCount(config, keys, "n_shared_experts", "expert_shared_count", mostHeads, 0);

@@ -2,6 +2,7 @@
 #include "engine/models/config_reader.h"
 #include "engine/models/decoder_model.h"
 #include "engine/models/decoder_tensors.h"
+#include "engine/models/hf_translate.h"
 #include "engine/models/model_registry.h"
 
 #include <array>
@@ -30,6 +31,17 @@ ModelConfig readExaoneConfig(const Checkpoint &checkpoint)
     return config;
 }
 
+/// Where config.json of a mistral says nothing about the window, the library's class has one; null is none.
+void translateLlama(const HfConfig &config, HfKeys &keys)
+{
+    if (config.text("model_type") != "mistral" || config.has("layer_types"))
+        return;
+    const HfConfig filled = config.withDefaults(R"({"sliding_window": 4096})");
+    const std::int64_t layers = config.count("num_hidden_layers", 1 << 16);
+    if (filled.has("sliding_window"))
+        setWindowedLayers(filled, keys, std::vector<bool>(static_cast<std::size_t>(layers), true));
+}
+
 } // namespace
 
 ModelFamily llamaFamily()
@@ -45,6 +57,7 @@ ModelFamily llamaFamily()
     hf.modelTypes = {"llama", "mistral", "mixtral"};
     hf.architectures = {"LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM"};
     hf.names = names;
+    hf.translate = translateLlama;
     return {"llama", readLlamaConfig, decoderTensors, loadDecoder, hf};
 }
 

@@ -127,10 +127,10 @@ int readVocab(const Checkpoint &checkpoint)
 {
     const TensorInfo *table = checkpoint.find("token_embd.weight");
     if (!table)
-        throw Error(ErrorCode::Refused, "tensor token_embd.weight is missing");
+        throw Error(ErrorCode::Refused, tensorPlace(checkpoint, "token_embd.weight") + " is missing");
     if (table->shape.size() != 2 || table->shape[0] < 1 || table->shape[0] > (1 << 24))
         throw Error(ErrorCode::Refused,
-                    "tensor token_embd.weight has shape " + describeShape(table->shape)
+                    tensorPlace(checkpoint, "token_embd.weight") + " has shape " + describeShape(table->shape)
                         + "; wanted [vocabulary, embedding] with at most 16777216 rows");
     return static_cast<int>(table->shape[0]);
 }

@@ -34,7 +34,7 @@ ModelFamily qwen2Family()
     HfFamily hf;
     hf.modelTypes = {"qwen2"};
     hf.architectures = {"Qwen2ForCausalLM"};
-    hf.defaults = R"({"use_sliding_window": false})";
+    hf.defaults = R"({"use_sliding_window": false, "sliding_window": 4096, "max_window_layers": 28})";
     return {"qwen2", readQwen2Config, decoderTensors, loadDecoder, hf};
 }
 
@@ -43,7 +43,7 @@ ModelFamily qwen3Family()
     HfFamily hf;
     hf.modelTypes = {"qwen3"};
     hf.architectures = {"Qwen3ForCausalLM"};
-    hf.defaults = R"({"use_sliding_window": false, "head_dim": 128})";
+    hf.defaults = R"({"use_sliding_window": false, "sliding_window": 4096, "max_window_layers": 28, "head_dim": 128})";
     return {"qwen3", readQwen3Config, decoderTensors, loadDecoder, hf};
 }
 

@@ -51,6 +51,7 @@ ModelFamily qwen2MoeFamily()
     HfFamily hf;
     hf.modelTypes = {"qwen2_moe"};
     hf.architectures = {"Qwen2MoeForCausalLM"};
+    hf.defaults = R"({"use_sliding_window": false, "sliding_window": 4096, "max_window_layers": 28})";
     hf.names = names;
     hf.translate = translateQwenMoe;
     return {"qwen2moe", readQwen2MoeConfig, decoderTensors, loadDecoder, hf};
@@ -61,6 +62,7 @@ ModelFamily qwen3MoeFamily()
     HfFamily hf;
     hf.modelTypes = {"qwen3_moe"};
     hf.architectures = {"Qwen3MoeForCausalLM"};
+    hf.defaults = R"({"use_sliding_window": false, "sliding_window": 4096})";
     hf.translate = translateQwenMoe;
     return {"qwen3moe", readQwen3MoeConfig, decoderTensors, loadDecoder, hf};
 }

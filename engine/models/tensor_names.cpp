@@ -24,13 +24,6 @@ std::optional<std::int64_t> layerOf(std::string_view name)
     return layer;
 }
 
-/// `tensor NAME` as the files spell it.
-std::string place(const Checkpoint &checkpoint, const std::string &name)
-{
-    const std::string spelled = checkpoint.nameInFiles(name);
-    return "tensor " + (spelled == name ? name : utf8::quoted(spelled));
-}
-
 void checkType(const Checkpoint &checkpoint, const TensorInfo &found, const ExpectedTensor &wanted,
                const std::function<bool(kernels::DType)> &supportsWeight)
 {
@@ -41,7 +34,7 @@ void checkType(const Checkpoint &checkpoint, const TensorInfo &found, const Expe
     const bool usable = wanted.use == TensorUse::Matrix ? supportsWeight(found.type) : plain;
     if (!known || !usable)
         throw Error(ErrorCode::Refused,
-                    place(checkpoint, wanted.name) + " has type " + found.typeName + ", which is not supported "
+                    tensorPlace(checkpoint, wanted.name) + " has type " + found.typeName + ", which is not supported "
                         + (wanted.use == TensorUse::Matrix ? "for a weight matrix" : "here; wanted F32, F16 or BF16"));
 }
 
@@ -52,11 +45,11 @@ void checkTensor(const Checkpoint &checkpoint, const ExpectedTensor &wanted,
     if (!found) {
         if (wanted.optional)
             return;
-        throw Error(ErrorCode::Refused, place(checkpoint, wanted.name) + " is missing");
+        throw Error(ErrorCode::Refused, tensorPlace(checkpoint, wanted.name) + " is missing");
     }
     if (found->shape != wanted.shape)
         throw Error(ErrorCode::Refused,
-                    place(checkpoint, wanted.name) + " has shape " + describeShape(found->shape) + "; expected "
+                    tensorPlace(checkpoint, wanted.name) + " has shape " + describeShape(found->shape) + "; expected "
                         + describeShape(wanted.shape));
     checkType(checkpoint, *found, wanted, supportsWeight);
 }
@@ -71,6 +64,12 @@ std::string layerTensor(int layer, const char *part, const char *suffix)
 std::string layerPrefix(int layer, const char *part)
 {
     return "blk." + std::to_string(layer) + "." + part;
+}
+
+std::string tensorPlace(const Checkpoint &checkpoint, const std::string &name)
+{
+    const std::string spelled = checkpoint.nameInFiles(name);
+    return "tensor " + (spelled == name ? name : utf8::quoted(spelled));
 }
 
 std::string describeShape(const std::vector<std::int64_t> &shape)
@@ -108,7 +107,8 @@ void checkTensors(const Checkpoint &checkpoint, std::span<const ExpectedTensor> 
         refuseMatrixScale(checkpoint, tensor);
         if (layerOf(tensor.name).value_or(0) >= layers)
             throw Error(ErrorCode::Refused,
-                        "tensor " + utf8::quoted(tensor.name) + " belongs to a layer beyond block_count, which is "
+                        "tensor " + utf8::quoted(checkpoint.nameInFiles(tensor.name))
+                            + " belongs to a layer beyond the last: block_count (num_hidden_layers of config.json) is "
                             + std::to_string(layers));
     }
 }
@@ -121,7 +121,7 @@ std::vector<std::string> unusedTensors(const Checkpoint &checkpoint, std::span<c
     std::vector<std::string> unused;
     for (const TensorInfo &tensor : checkpoint.tensors()) {
         if (!known.contains(tensor.name))
-            unused.push_back(tensor.name);
+            unused.push_back(checkpoint.nameInFiles(tensor.name));
     }
     return unused;
 }

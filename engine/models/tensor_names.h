@@ -30,6 +30,9 @@ struct ExpectedTensor {
 /// "blk.3.attn_q"
 [[nodiscard]] std::string layerPrefix(int layer, const char *part);
 
+/// `tensor NAME` as the files spell it.
+[[nodiscard]] std::string tensorPlace(const Checkpoint &checkpoint, const std::string &name);
+
 /// "[64, 320]" in the order of files and tools: fastest dimension first.
 [[nodiscard]] std::string describeShape(const std::vector<std::int64_t> &shape);
 

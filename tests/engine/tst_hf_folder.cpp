@@ -78,6 +78,8 @@ private slots:
     void dataThatIsNotAligned();
     void tiedHead_data();
     void tiedHead();
+    void brokenPromises_data();
+    void brokenPromises();
     void shards();
     void shardFaults_data();
     void shardFaults();
@@ -152,13 +154,12 @@ void HfFolderTest::tiedHead_data()
     QTest::addColumn<int>("warnings");
     QTest::newRow("true, absent") << QByteArray("true") << false << 0;
     QTest::newRow("true, present") << QByteArray("true") << true << 1;
-    QTest::newRow("false, absent") << QByteArray("false") << false << 1;
     QTest::newRow("false, present") << QByteArray("false") << true << 0;
     QTest::newRow("missing, absent") << QByteArray() << false << 0;
     QTest::newRow("missing, present") << QByteArray() << true << 0;
 }
 
-/// The tensors decide; a flag that disagrees is reported.
+/// A head in the files is used; a flag that disagrees is reported.
 void HfFolderTest::tiedHead()
 {
     QFETCH(QByteArray, flag);
@@ -173,6 +174,34 @@ void HfFolderTest::tiedHead()
     const auto checkpoint = open();
     QCOMPARE(checkpoint->find("output.weight") != nullptr, hasHead);
     QCOMPARE(static_cast<int>(checkpoint->warnings().size()), warnings);
+}
+
+/// What config.json promises and the weights lack is never made up or left out.
+void HfFolderTest::brokenPromises_data()
+{
+    QTest::addColumn<QByteArray>("more");
+    QTest::addColumn<QByteArray>("wanted");
+    QTest::newRow("head") << QByteArray("\"tie_word_embeddings\": false") << QByteArray("lm_head.weight");
+    QTest::newRow("biases of attention") << QByteArray("\"attention_bias\": true")
+                                         << QByteArray("model.layers.0.self_attn.q_proj.bias");
+    QTest::newRow("biases of the rest") << QByteArray("\"mlp_bias\": true")
+                                        << QByteArray("model.layers.0.mlp.up_proj.bias");
+    QTest::newRow("rows") << QByteArray("\"vocab_size\": 11") << QByteArray("model.embed_tokens.weight");
+}
+
+void HfFolderTest::brokenPromises()
+{
+    QFETCH(QByteArray, more);
+    QFETCH(QByteArray, wanted);
+    QVERIFY(wholeLlama().write(at("model.safetensors")));
+    QVERIFY(open() != nullptr);
+    const QByteArray key = more.mid(1, more.indexOf('"', 1) - 1);
+    QByteArray config = llamaConfig;
+    config.replace("\"vocab_size\": 10,", key == "vocab_size" ? "" : "\"vocab_size\": 10,");
+    QVERIFY(writeText(at("config.json"), config.chopped(1) + ", " + more + "}"));
+    const QString message = errorOf([this] { (void)open(); });
+    QVERIFY2(message.contains("config.json") && message.contains("key \"" + key + "\"") && message.contains(wanted),
+             qPrintable(message));
 }
 
 bool HfFolderTest::writeShards(const QByteArray &map) const

@@ -50,6 +50,9 @@ private slots:
     void partOfAHead();
     void windows_data();
     void windows();
+    void silentWindows();
+    void refusals_data();
+    void refusals();
     void layersWithoutRotation();
     void scales();
     void gemma();
@@ -182,6 +185,9 @@ void HfTranslateTest::windows_data()
                                   << QByteArray(R"("sliding_window": 16, "use_sliding_window": true,
                                                    "max_window_layers": 4)")
                                   << QByteArray("000011");
+    QTest::newRow("later than all") << QByteArray("qwen2") << QByteArray("qwen2")
+                                    << QByteArray(R"("sliding_window": 16, "use_sliding_window": true)")
+                                    << QByteArray(); // from layer 28 on
     QTest::newRow("gemma2") << QByteArray("gemma2") << QByteArray("gemma2") << QByteArray(R"("sliding_window": 16)")
                             << QByteArray("101010");
     QTest::newRow("gemma3") << QByteArray("gemma3_text") << QByteArray("gemma3")
@@ -202,6 +208,52 @@ void HfTranslateTest::windows()
     const engine::Metadata m = translate(configOf(type, more));
     QCOMPARE(patternOf(m, (prefix + ".attention.sliding_window_pattern").constData()), pattern);
     QCOMPARE(m.integer((prefix + ".attention.sliding_window").toStdString()).value_or(0), pattern.isEmpty() ? 0 : 16);
+}
+
+/// What a silent configuration means is what the library's class says.
+void HfTranslateTest::silentWindows()
+{
+    const engine::Metadata mistral = translate(configOf("mistral"));
+    QCOMPARE(mistral.integer("llama.attention.sliding_window").value(), 4096);
+    QCOMPARE(patternOf(mistral, "llama.attention.sliding_window_pattern"), QByteArray("111111"));
+    QVERIFY(translate(configOf("llama")).find("llama.attention.sliding_window") == nullptr);
+    const engine::Metadata oss = translate(configOf("gpt_oss"));
+    QCOMPARE(oss.integer("gpt-oss.attention.sliding_window").value(), 128);
+    QCOMPARE(patternOf(oss, "gpt-oss.attention.sliding_window_pattern"), QByteArray("101010"));
+    QCOMPARE(oss.integer("gpt-oss.expert_feed_forward_length").value(), 96);
+}
+
+/// Refused by the name that config.json has for it.
+void HfTranslateTest::refusals_data()
+{
+    QTest::addColumn<QByteArray>("type");
+    QTest::addColumn<QByteArray>("member");
+    QTest::newRow("epsilon") << QByteArray("llama") << QByteArray(R"("rms_norm_eps": -1.0)");
+    QTest::newRow("heads") << QByteArray("llama") << QByteArray(R"("num_key_value_heads": 3)");
+    QTest::newRow("experts") << QByteArray("mixtral")
+                             << QByteArray(R"("num_experts_per_tok": 9, "num_local_experts": 8)");
+    QTest::newRow("gemma") << QByteArray("gemma") << QByteArray(R"("use_bidirectional_attention": true)");
+    QTest::newRow("gemma2") << QByteArray("gemma2") << QByteArray(R"("use_bidirectional_attention": true)");
+    QTest::newRow("gemma3") << QByteArray("gemma3_text") << QByteArray(R"("use_bidirectional_attention": true)");
+}
+
+void HfTranslateTest::refusals()
+{
+    QFETCH(QByteArray, type);
+    QFETCH(QByteArray, member);
+    const QByteArray key = member.mid(1, member.indexOf('"', 1) - 1);
+    QByteArray config = configOf(type);
+    for (const char *given : {"\"num_key_value_heads\": 2, ", ", \"rms_norm_eps\": 1e-6"}) {
+        if (QByteArray(given).contains(key))
+            config.replace(given, "");
+    }
+    QString message;
+    try {
+        (void)translate(config.chopped(1) + ", " + member + "}");
+    } catch (const engine::Error &error) {
+        message = QString::fromStdString(error.what());
+    }
+    QVERIFY2(message.contains("config.json: key \"" + key + "\" is "), qPrintable(message));
 }
 
 void HfTranslateTest::layersWithoutRotation()
