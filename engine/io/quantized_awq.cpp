@@ -26,12 +26,12 @@ struct Awq {
     ColumnGroups groups;
 };
 
-Awq partsOf(const QuantizedParts &parts)
+Awq partsOf(const QuantizedParts &parts, const QuantizedScheme &scheme)
 {
     parts.refuseOthers({"qweight", "qzeros", "scales"});
     Awq module;
     module.weight = &parts.need("qweight");
-    module.zeros = parts.find("qzeros");
+    module.zeros = scheme.needsZeros ? &parts.need("qzeros") : parts.find("qzeros");
     module.scales = &parts.need("scales");
     parts.needType(*module.weight, "I32");
     parts.needDimensions(*module.weight, 2);
@@ -128,7 +128,7 @@ std::vector<std::byte> makeGemv(const SafetensorsSet &set, const Awq &module, ke
 
 QuantizedMatrix readAwqGemm(const QuantizedParts &parts, const QuantizedScheme &scheme)
 {
-    const auto module = std::make_shared<Awq>(partsOf(parts));
+    const auto module = std::make_shared<Awq>(partsOf(parts, scheme));
     module->columns = module->weight->tensor.shape[0];
     module->rows = module->weight->tensor.shape[1] * inWord;
     module->groups = evenGroups(parts, *module->weight, module->columns, scheme.groupSize);
@@ -142,7 +142,7 @@ QuantizedMatrix readAwqGemm(const QuantizedParts &parts, const QuantizedScheme &
 
 QuantizedMatrix readAwqGemv(const QuantizedParts &parts, const QuantizedScheme &scheme)
 {
-    const auto module = std::make_shared<Awq>(partsOf(parts));
+    const auto module = std::make_shared<Awq>(partsOf(parts, scheme));
     module->rows = module->weight->tensor.shape[0];
     module->columns = module->weight->tensor.shape[1] * inWord;
     module->groups = evenGroups(parts, *module->weight, module->columns, scheme.groupSize);

@@ -216,7 +216,7 @@ QuantizedMatrix readPacked(const QuantizedParts &parts, const QuantizedScheme &s
     module.bits = scheme.bits;
     module.weight = &parts.need("weight_packed");
     module.scales = &parts.need("weight_scale");
-    module.zeros = parts.find("weight_zero_point");
+    module.zeros = scheme.needsZeros ? &parts.need("weight_zero_point") : parts.find("weight_zero_point");
     parts.needType(*module.weight, "I32");
     parts.needDimensions(*module.weight, 2);
     parts.needFloats(*module.scales);
@@ -224,7 +224,8 @@ QuantizedMatrix readPacked(const QuantizedParts &parts, const QuantizedScheme &s
     module.columns = module.weight->tensor.shape[1] * 32 / module.bits;
     if (const Entry *shape = parts.find("weight_shape"))
         checkShape(parts, *shape, module);
-    module.grid = gridOf(parts, scheme, module, parts.find("weight_g_idx"));
+    module.grid =
+        gridOf(parts, scheme, module, scheme.needsOrder ? &parts.need("weight_g_idx") : parts.find("weight_g_idx"));
     checkZeros(parts, module);
     QuantizedMatrix matrix = matrixOf(parts, module);
     matrix.make = [set = &parts.set(), module = std::make_shared<const Module>(std::move(module)), type = matrix.type] {
@@ -248,7 +249,8 @@ QuantizedMatrix readBytes(const QuantizedParts &parts, const QuantizedScheme &sc
         parts.needType(*module.weight, "I8");
     parts.needDimensions(*module.weight, 2);
     module.scales = &parts.need(scaleName);
-    module.zeros = isFloat ? nullptr : parts.find("weight_zero_point");
+    if (!isFloat)
+        module.zeros = scheme.needsZeros ? &parts.need("weight_zero_point") : parts.find("weight_zero_point");
     parts.needFloats(*module.scales);
     module.rows = module.weight->tensor.shape[0];
     module.columns = module.weight->tensor.shape[1];

@@ -42,7 +42,8 @@ Gptq gptqOf(const QuantizedParts &parts, const QuantizedScheme &scheme)
         parts.refuse(*module.weight,
                      "has " + std::to_string(module.rows) + " outputs, whose zeros of " + std::to_string(module.bits)
                          + " bits do not fill whole words of 32");
-    module.groups = indexedGroups(parts, *module.weight, parts.find("g_idx"), module.columns, scheme.groupSize);
+    module.groups = indexedGroups(parts, *module.weight, scheme.needsOrder ? &parts.need("g_idx") : parts.find("g_idx"),
+                                  module.columns, scheme.groupSize);
     parts.needType(*module.zeros, "I32");
     parts.needShape(*module.zeros, {module.groups.count, module.rows * module.bits / 32});
     parts.needFloats(*module.scales);

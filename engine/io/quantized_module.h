@@ -36,6 +36,8 @@ struct QuantizedScheme {
     int bits = 4;               ///< 2, 3, 4 or 8
     std::int64_t groupSize = 0; ///< columns that share a scale; 0 = all
     bool symmetric = false;     ///< what the configuration claims
+    bool needsZeros = false;    ///< it says that zeros are stored
+    bool needsOrder = false;    ///< it says that columns lie in groups out of order
     Zeros zeros = Zeros::AsStored;
     bool inverseScales = false; ///< weight_scale_inv divides
     std::int64_t blockRows = 0; ///< of Float8 and Compressed; 0 = no blocks

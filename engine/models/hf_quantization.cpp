@@ -180,6 +180,7 @@ void HfQuantization::readGptq()
     m_scheme.bits = bitsOf(m_config, "bits");
     m_scheme.groupSize = groupSizeOf(m_config, "group_size");
     m_scheme.symmetric = m_config.boolean("sym").value_or(true);
+    m_scheme.needsOrder = m_config.boolean("desc_act").value_or(false);
     readGptqFormat();
     addSkips("modules_to_not_convert", true);
     if (const auto dynamic = m_config.object("dynamic"))
@@ -215,6 +216,7 @@ void HfQuantization::readAwq()
     if (bitsOf(m_config, bits) != 4)
         m_config.refuseValue(bits, "4");
     m_scheme.bits = 4;
+    m_scheme.needsZeros = m_config.boolean("zero_point").value_or(true);
     m_scheme.groupSize = groupSizeOf(m_config, m_config.has("group_size") ? "group_size" : "q_group_size");
     std::string version = m_config.text("version").value_or("gemm");
     std::transform(version.begin(), version.end(), version.begin(),
@@ -311,6 +313,8 @@ void HfQuantization::readCompressedGroup(const HfConfig &group, const std::strin
     scheme.layout = QuantizedScheme::Layout::Compressed;
     scheme.bits = bitsOf(*weights, "num_bits");
     scheme.symmetric = weights->boolean("symmetric").value_or(true);
+    scheme.needsZeros = !scheme.symmetric;
+    scheme.needsOrder = weights->has("actorder") && weights->json().at("actorder") == "group";
     const std::string type = weights->text("type").value_or("int");
     if (type != "int" && !(type == "float" && scheme.bits == 8))
         weights->refuse("type", inQuotes(type) + " of " + std::to_string(scheme.bits) + " bits",

@@ -33,6 +33,7 @@ private slots:
     void refusals_data();
     void refusals();
     void gptqZeroRules();
+    void promisedParts();
     void gptqDynamic();
     void awqNames();
     void float8();
@@ -117,6 +118,24 @@ void HfQuantizationTest::gptqZeroRules()
     QCOMPARE(zerosOf(R"(, "checkpoint_format": "gptq_v2", "meta": {"quantizer": ["gptqmodel:5.0"]})"), Zeros::AsStored);
     QCOMPARE(zerosOf(R"(, "format": "gptq_v2")"), Zeros::AsStored);
     QCOMPARE(quantization(R"({"bits": 8, "group_size": -1})").schemeOf(query).groupSize, 0); // older files
+}
+
+void HfQuantizationTest::promisedParts()
+{
+    const auto needs = [](const std::string &json) {
+        const auto scheme = quantization(json).schemeOf(query);
+        return std::string(scheme.needsZeros ? "zeros " : "") + (scheme.needsOrder ? "order" : "");
+    };
+    QCOMPARE(needs(R"({"quant_method": "awq", "bits": 4, "group_size": 32})"), std::string("zeros "));
+    QCOMPARE(needs(R"({"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": false})"), std::string());
+    QCOMPARE(needs(R"({"quant_method": "gptq", "bits": 4, "group_size": 32})"), std::string());
+    QCOMPARE(needs(R"({"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": true})"), std::string("order"));
+    QCOMPARE(needs(R"({"quant_method": "compressed-tensors", "config_groups": {"g": {"targets": ["Linear"],
+        "weights": {"num_bits": 4, "group_size": 32, "symmetric": false, "actorder": "group"}}}})"),
+             std::string("zeros order"));
+    QCOMPARE(needs(R"({"quant_method": "compressed-tensors", "config_groups": {"g": {"targets": ["Linear"],
+        "weights": {"num_bits": 4, "group_size": 32, "actorder": "weight"}}}})"),
+             std::string());
 }
 
 void HfQuantizationTest::gptqDynamic()

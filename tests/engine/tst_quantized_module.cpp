@@ -89,6 +89,7 @@ private slots:
     void awqGemm();
     void awqGemv();
     void awqWithoutZeros();
+    void promisedParts();
     void packedNumbers_data();
     void packedNumbers();
     void packedZerosAndOrder();
@@ -289,6 +290,31 @@ void QuantizedModuleTest::awqWithoutZeros()
     QCOMPARE(matrix.type, DType::Q4_0);
     QCOMPARE(expand(matrix),
              matrixOf([](std::int64_t row, std::int64_t k) { return static_cast<float>(number(row, k, 4) - 8); }));
+}
+
+/// Zeros and an order of columns that the configuration promises are never taken for the usual ones.
+void QuantizedModuleTest::promisedParts()
+{
+    Folder awq;
+    awq.file.add("m.qweight", "I32", {rows, columns / 8}, alongRows(4));
+    awq.file.add("m.scales", "F16", {rows, 8}, std::vector<std::uint16_t>(rows * 8, 0x3c00));
+    QuantizedScheme scheme;
+    scheme.layout = Layout::AwqGemv;
+    scheme.needsZeros = true;
+    QVERIFY(awq.refusal(scheme).contains(QStringLiteral("\"m.qzeros\", which is missing")));
+    Folder ordered;
+    addGptq(ordered.file, 4, [](std::int64_t row, std::int64_t g) { return zero(row, g, 4); });
+    scheme = gptq(4, Zeros::AsStored);
+    scheme.needsOrder = true;
+    QVERIFY(ordered.refusal(scheme).contains(QStringLiteral("\"m.g_idx\", which is missing")));
+    Folder packed;
+    packed.file.add("m.weight_packed", "I32", {rows, columns / 8}, alongRows(4));
+    packed.file.add("m.weight_scale", "F16", {rows, groups}, halves(scalesByRow()));
+    scheme = compressed(4, group);
+    scheme.needsOrder = true;
+    QVERIFY(packed.refusal(scheme).contains(QStringLiteral("\"m.weight_g_idx\", which is missing")));
+    scheme.needsZeros = true;
+    QVERIFY(packed.refusal(scheme).contains(QStringLiteral("\"m.weight_zero_point\", which is missing")));
 }
 
 void QuantizedModuleTest::packedNumbers_data()
