@@ -327,7 +327,7 @@ TokenizerFile readTokenizerFile(std::string_view text)
 
 Json readTokenizerConfig(std::string_view text)
 {
-    return read(text, "added_tokens_decoder", "tokenizer config").rest;
+    return read(text, "added_tokens_decoder", "tokenizer_config.json beside it").rest;
 }
 
 } // namespace engine
