@@ -9,8 +9,8 @@
 #include "engine/models/hf_translate.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
+#include <initializer_list>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -161,12 +161,15 @@ private:
     /// A bias that the configuration promises and the weights lack would be left out of every result.
     void checkBiases(const HfConfig &config) const
     {
-        constexpr std::array promises = {std::pair{"attention_bias", "blk.0.attn_q.bias"},
-                                         std::pair{"mlp_bias", "blk.0.ffn_up.bias"}};
-        for (const auto &[key, bias] : promises) {
-            if (find(bias) == nullptr && config.boolean(key) == true)
-                config.refuse(key, "true", "false, or weights with the tensor " + inQuotes(nameInFiles(bias)));
-        }
+        const auto check = [&](const char *key, std::initializer_list<const char *> biases) {
+            const bool held =
+                std::any_of(biases.begin(), biases.end(), [this](const char *name) { return find(name) != nullptr; });
+            if (!held && config.boolean(key) == true)
+                config.refuse(key, "true",
+                              "false, or weights with the tensor " + inQuotes(nameInFiles(*biases.begin())));
+        };
+        check("attention_bias", {"blk.0.attn_q.bias", "blk.0.attn_qkv.bias"});
+        check("mlp_bias", {"blk.0.ffn_up.bias"});
     }
 
     void checkVocabulary(const HfConfig &config) const

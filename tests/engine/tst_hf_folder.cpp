@@ -80,6 +80,7 @@ private slots:
     void tiedHead();
     void brokenPromises_data();
     void brokenPromises();
+    void fusedBias();
     void shards();
     void shardFaults_data();
     void shardFaults();
@@ -202,6 +203,16 @@ void HfFolderTest::brokenPromises()
     const QString message = errorOf([this] { (void)open(); });
     QVERIFY2(message.contains("config.json") && message.contains("key \"" + key + "\"") && message.contains(wanted),
              qPrintable(message));
+}
+
+/// One bias for queries, keys and values together keeps the promise too.
+void HfFolderTest::fusedBias()
+{
+    SafetensorsBuilder builder = wholeLlama();
+    builder.counting("model.layers.0.self_attn.qkv_proj.bias", {16});
+    QVERIFY(builder.write(at("model.safetensors")));
+    QVERIFY(writeText(at("config.json"), llamaConfig.chopped(1) + ", \"attention_bias\": true}"));
+    QVERIFY(open()->find("blk.0.attn_qkv.bias") != nullptr);
 }
 
 bool HfFolderTest::writeShards(const QByteArray &map) const
