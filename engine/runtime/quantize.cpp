@@ -146,6 +146,7 @@ public:
             m_totalBytes += tensor.bytes;
         }
         checkPatterns();
+        checkImportance();
     }
 
     QuantizeResult run()
@@ -176,6 +177,19 @@ private:
             }
         }
         return mixedType(m_mix, m_model, tensor.name);
+    }
+
+    void checkImportance() const
+    {
+        if (m_importance == nullptr || m_options.importanceFile.empty())
+            return;
+        const auto &tensors = m_checkpoint.tensors();
+        if (std::none_of(tensors.begin(), tensors.end(),
+                         [this](const TensorInfo &tensor) { return m_importance->tensors.contains(tensor.name); }))
+            throw Error(ErrorCode::Refused,
+                        inQuotes(m_options.importanceFile) + " holds the importance of "
+                            + std::to_string(m_importance->tensors.size()) + " matrices, none of which "
+                            + inQuotes(m_checkpoint.path()) + " has, wanted that of the same model");
     }
 
     void checkPatterns() const

@@ -96,6 +96,7 @@ private slots:
     void expertsOneByOne();
     void keep();
     void importanceChangesTheBytes();
+    void importanceOfAnotherModel();
     void calibration();
     void beyondTheRange();
     void refusals_data();
@@ -434,6 +435,23 @@ void TstQuantizeModel::importanceChangesTheBytes()
     };
     QVERIFY(!same("blk.0.attn_q.weight"));
     QVERIFY(same("blk.0.attn_k.weight"));
+}
+
+void TstQuantizeModel::importanceOfAnotherModel()
+{
+    engine::ImportanceMatrix matrix;
+    matrix.tensors["blk.0.other.weight"] = {std::vector<float>(64, 1.0F), {1.0F}};
+    engine::writeImportanceFile(at("other.gguf").toStdString(), matrix);
+    QuantizeOptions o = options("Q4_0");
+    o.importanceFile = at("other.gguf").toStdString();
+    try {
+        (void)engine::quantizeModel(o, {});
+        QFAIL("was not refused");
+    } catch (const engine::Error &error) {
+        QCOMPARE(error.code(), engine::ErrorCode::Refused);
+        QVERIFY2(std::string(error.what()).find("none of which") != std::string::npos, error.what());
+    }
+    QVERIFY(!QFile::exists(QString::fromStdString(o.output)));
 }
 
 void TstQuantizeModel::calibration()
