@@ -94,7 +94,6 @@ private:
     bool m_hasShape = false;
     bool m_hasOffsets = false;
     bool m_isShape = false; ///< of the list that is being read
-    bool m_hasMetadata = false;
     std::string m_key;
     Place m_place = Place::Before;
     std::unordered_set<std::string> m_names;
