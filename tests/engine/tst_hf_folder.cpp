@@ -155,12 +155,13 @@ void HfFolderTest::tiedHead_data()
     QTest::addColumn<int>("warnings");
     QTest::newRow("true, absent") << QByteArray("true") << false << 0;
     QTest::newRow("true, present") << QByteArray("true") << true << 1;
+    QTest::newRow("false, absent") << QByteArray("false") << false << 1;
     QTest::newRow("false, present") << QByteArray("false") << true << 0;
     QTest::newRow("missing, absent") << QByteArray() << false << 0;
     QTest::newRow("missing, present") << QByteArray() << true << 0;
 }
 
-/// A head in the files is used; a flag that disagrees is reported.
+/// The tensors decide; a flag that disagrees is reported.
 void HfFolderTest::tiedHead()
 {
     QFETCH(QByteArray, flag);
@@ -182,7 +183,6 @@ void HfFolderTest::brokenPromises_data()
 {
     QTest::addColumn<QByteArray>("more");
     QTest::addColumn<QByteArray>("wanted");
-    QTest::newRow("head") << QByteArray("\"tie_word_embeddings\": false") << QByteArray("lm_head.weight");
     QTest::newRow("biases of attention") << QByteArray("\"attention_bias\": true")
                                          << QByteArray("model.layers.0.self_attn.q_proj.bias");
     QTest::newRow("biases of the rest") << QByteArray("\"mlp_bias\": true")
