@@ -7,6 +7,7 @@
 #include <QTest>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <new>
@@ -354,6 +355,8 @@ private slots:
     void samplingChangesFromTheNextStepOn()
     {
         Fixture f;
+        std::atomic<bool> held = false;
+        f.controls.spoil = [&held](const BatchRow &, std::span<float>) { held.wait(true); };
         QVERIFY(f.driver.load("model"));
         const auto id = f.engine.submit(ask(promptOf(8, 1), greedy(0)));
         QVERIFY(f.driver.until([&] { return f.answer(id).ids.size() >= 3; }));
@@ -367,9 +370,12 @@ private slots:
                 || f.answer(id).finished->reason == FinishReason::ContextFull);
         SamplingParams wrong = greedy(5);
         wrong.topP = 7;
+        held = true; // the change must meet a running request
         const auto other = f.engine.submit(ask(promptOf(8, 1), greedy(40)));
         f.engine.setSampling(other, wrong);
         f.engine.setSampling(12345, greedy(1));
+        held = false;
+        held.notify_all();
         QVERIFY(f.driver.finish({other}));
         QCOMPARE(f.answer(other).ids.size(), 40U);
         QCOMPARE(f.driver.refused.size(), 1U);
