@@ -51,9 +51,14 @@ std::string onOneLine(const std::string &json)
 
 } // namespace
 
+std::string jsonText(const Json &value)
+{
+    return onOneLine(value.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
 void printJson(const Json &result)
 {
-    writeAll(onOneLine(result.dump(-1, ' ', false, Json::error_handler_t::replace)) + '\n');
+    writeAll(jsonText(result) + '\n');
 }
 
 void printText(std::string_view text)

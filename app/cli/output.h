@@ -13,8 +13,9 @@ namespace cli {
 
 using Json = nlohmann::ordered_json;
 
-/// One result line on standard output, flushed. Text that is no UTF-8 is written with U+FFFD.
-/// \throws Error IoError when standard output cannot be written
+/// A value on one line. Text that is no UTF-8 is written with U+FFFD.
+[[nodiscard]] std::string jsonText(const Json &value);
+/// One result line on standard output, flushed. \throws Error IoError when standard output cannot be written
 void printJson(const Json &result);
 void printText(std::string_view text);
 

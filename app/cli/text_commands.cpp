@@ -10,6 +10,9 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include <unordered_map>
+#include <utility>
+
 namespace cli {
 namespace {
 
@@ -39,12 +42,27 @@ Json tokenized(const engine::TextModel &model, const std::string &text, const en
     return Json{{"ids", ids}, {"pieces", std::move(pieces)}};
 }
 
-std::string idLine(const Json &ids)
+std::string joined(const std::vector<int> &ids, char separator)
 {
     std::string line;
-    for (const Json &id : ids)
-        line += (line.empty() ? "" : " ") + id.dump();
-    return line + "\n";
+    for (const int id : ids)
+        line.append(line.empty() ? 0 : 1, separator).append(std::to_string(id));
+    return line;
+}
+
+/// The same as one line of JSON; written directly, as long texts have millions of tokens.
+std::string tokenizedLine(const engine::TextModel &model, const std::vector<int> &ids)
+{
+    std::string line = "{\"ids\":[" + joined(ids, ',') + "],\"pieces\":[";
+    std::unordered_map<int, std::string> pieces; // a text repeats its tokens
+    bool first = true;
+    for (const int id : ids) {
+        const auto [piece, isNew] = pieces.try_emplace(id);
+        if (isNew)
+            piece->second = jsonText(model.piece(id));
+        line.append(std::exchange(first, false) ? 0 : 1, ',').append(piece->second);
+    }
+    return line + "]}\n";
 }
 
 void tokenize(const TextOptions &o, Context &context)
@@ -61,11 +79,8 @@ void tokenize(const TextOptions &o, Context &context)
                     });
         return;
     }
-    const Json result = tokenized(*model, o.text ? *o.text : readFile(o.file), {o.addSpecial, o.parseSpecial});
-    if (context.json)
-        printJson(result);
-    else
-        printText(idLine(result["ids"]));
+    const std::vector<int> ids = model->encode(o.text ? *o.text : readFile(o.file), {o.addSpecial, o.parseSpecial});
+    printText(context.json ? tokenizedLine(*model, ids) : joined(ids, ' ') + "\n");
 }
 
 Json fields(const engine::TextModel &model, const std::vector<int> &ids, const std::vector<int> &prompt,
