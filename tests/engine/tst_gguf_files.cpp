@@ -362,17 +362,21 @@ void TstGgufFiles::cutWhileThreadsRead()
 
 void TstGgufFiles::cutWhileOpening()
 {
-    std::vector<std::string> tokens(20000, "a token of some length");
+    std::vector<std::string> tokens(60000, "a token of some length");
     const QByteArray content = GgufBuilder().text("general.architecture", "llama").texts("tokens", tokens).bytes();
     int failures = 0;
     const int rounds = shared_data::fullTier() ? 1000 : 100;
     for (int round = 0; round < rounds; ++round) {
         QFile file(at("m.gguf"));
         QVERIFY(file.open(QIODevice::WriteOnly) && file.write(content) == content.size() && file.flush());
-        std::thread cutter([&file, round] {
+        std::atomic<bool> started = false; // a thread may take longer to start than the file to open
+        std::thread cutter([&file, &started, round] {
+            started = true;
+            started.notify_one();
             std::this_thread::sleep_for(std::chrono::microseconds(round % 100 * 10));
             (void)file.resize(100);
         });
+        started.wait(false);
         const QString error = openError(at("m.gguf"));
         failures += error.isEmpty() ? 0 : 1;
         cutter.join();
