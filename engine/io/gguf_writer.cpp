@@ -2,6 +2,7 @@
 #include "engine/io/gguf_writer.h"
 
 #include "engine/core/printable.h"
+#include "engine/io/byte_writer.h"
 #include "engine/io/gguf_types.h"
 
 #include <cerrno>
@@ -14,19 +15,6 @@
 namespace engine {
 
 namespace {
-
-template<typename Number> void put(std::vector<std::byte> &bytes, Number number)
-{
-    const auto *source = reinterpret_cast<const std::byte *>(&number);
-    bytes.insert(bytes.end(), source, source + sizeof number);
-}
-
-void putText(std::vector<std::byte> &bytes, const std::string &text)
-{
-    put(bytes, std::uint64_t{text.size()});
-    const auto *source = reinterpret_cast<const std::byte *>(text.data());
-    bytes.insert(bytes.end(), source, source + text.size());
-}
 
 std::uint64_t alignUp(std::uint64_t value, std::uint64_t alignment)
 {

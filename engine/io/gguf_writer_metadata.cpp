@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/core/printable.h"
+#include "engine/io/byte_writer.h"
 #include "engine/io/gguf_types.h"
 #include "engine/io/gguf_writer.h"
 
@@ -12,14 +13,7 @@ namespace engine {
 
 namespace {
 
-using Bytes = std::vector<std::byte>;
 using T = GgufValueType;
-
-template<typename Number> void put(Bytes &bytes, Number number)
-{
-    const auto *source = reinterpret_cast<const std::byte *>(&number);
-    bytes.insert(bytes.end(), source, source + sizeof number);
-}
 
 std::optional<T> typeNamed(std::string_view name)
 {
@@ -39,12 +33,7 @@ public:
     {
     }
 
-    void text(const std::string &value)
-    {
-        put(m_bytes, std::uint64_t{value.size()});
-        const auto *source = reinterpret_cast<const std::byte *>(value.data());
-        m_bytes.insert(m_bytes.end(), source, source + value.size());
-    }
+    void text(const std::string &value) { putText(m_bytes, value); }
 
     template<typename Value> void number(T type, Value value)
     {
@@ -215,9 +204,7 @@ std::vector<std::byte> encodeGgufPair(const Metadata &metadata, std::size_t inde
 {
     const auto &[key, value] = metadata.entries().at(index);
     Bytes bytes;
-    put(bytes, std::uint64_t{key.size()});
-    const auto *source = reinterpret_cast<const std::byte *>(key.data());
-    bytes.insert(bytes.end(), source, source + key.size());
+    putText(bytes, key);
     std::visit(ValueEncoder(key, metadata.typeName(key), bytes), value);
     return bytes;
 }
