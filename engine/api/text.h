@@ -32,6 +32,8 @@ public:
     [[nodiscard]] virtual std::string decode(const std::vector<int> &ids, bool skipSpecial) const = 0;
     /// The vocabulary's own spelling of a token.
     [[nodiscard]] virtual std::string piece(int id) const = 0;
+    /// The bytes that a token stands for, which need be no whole character. \pre id is in the vocabulary
+    [[nodiscard]] virtual std::string bytesOf(int id) const = 0;
     [[nodiscard]] virtual int vocabSize() const = 0;
 };
 

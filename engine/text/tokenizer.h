@@ -43,6 +43,7 @@ public:
     /// The exact bytes that a token stands for; empty for control tokens when `skipSpecial`.
     /// The token by itself: what a tokenizer does to the first or last token of a text is left out.
     [[nodiscard]] virtual std::string bytes(int id, bool skipSpecial) const = 0;
+    [[nodiscard]] std::string bytesOf(int id) const final { return bytes(id, false); }
     /// As decode() does for all at once. Unless overridden, the bytes() of the tokens joined.
     [[nodiscard]] virtual std::unique_ptr<TokenStream> stream(bool skipSpecial) const;
     [[nodiscard]] virtual std::optional<int> bos() const = 0;
