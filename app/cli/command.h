@@ -35,6 +35,7 @@ void addGenerate(CLI::App &app, const Select &select);
 void addChat(CLI::App &app, const Select &select);
 void addLogits(CLI::App &app, const Select &select);
 void addPerplexity(CLI::App &app, const Select &select);
+void addServe(CLI::App &app, const Select &select);
 void addBench(CLI::App &app, const Select &select);
 void addQuantize(CLI::App &app, const Select &select);
 

@@ -27,6 +27,7 @@ void addCommands(CLI::App &app, const cli::Select &select)
     cli::addChat(app, select);
     cli::addLogits(app, select);
     cli::addPerplexity(app, select);
+    cli::addServe(app, select);
     cli::addBench(app, select);
     cli::addQuantize(app, select);
     cli::addDevices(app, select);

@@ -53,6 +53,18 @@ void tellOfModel(const engine::ModelInfo &info, const Context &context)
         mebibytes(effective.kv.budgetBytes).c_str(), effective.limits.maxNumSeqs, effective.limits.maxNumBatchedTokens);
 }
 
+engine::ModelInfo loadModel(engine::RequestRunner &runner, const ModelOptions &options,
+                            const engine::EngineConfig &config, const Context &context)
+{
+    Progress progress("loading " + options.model, context.quiet);
+    const auto onProgress = [&progress](const engine::LoadProgress &p) { progress.update(p.fraction, p.stage); };
+    engine::ModelInfo info = openModel(
+        options.model, [&](const std::string &path) { return runner.load(path, config, context.stop, onProgress); });
+    progress.finish();
+    tellOfModel(info, context);
+    return info;
+}
+
 Session::Session(const ModelOptions &options, const engine::EngineConfig &config, const Context &context)
     : m_stats(options.statsFile)
     , m_context(context)
@@ -63,12 +75,7 @@ Session::Session(const ModelOptions &options, const engine::EngineConfig &config
         if (const auto *changed = std::get_if<engine::ModelFileChanged>(&event); changed && !quiet)
             printWarning(changed->path + ": " + changed->what);
     });
-    Progress progress("loading " + options.model, context.quiet);
-    const auto onProgress = [&progress](const engine::LoadProgress &p) { progress.update(p.fraction, p.stage); };
-    m_info = openModel(options.model,
-                       [&](const std::string &path) { return m_runner.load(path, config, context.stop, onProgress); });
-    progress.finish();
-    tellOfModel(m_info, context);
+    m_info = loadModel(m_runner, options, config, context);
 }
 
 void Session::run(std::vector<engine::Request> requests, const engine::RequestRunner::OnText &onText,

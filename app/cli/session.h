@@ -30,6 +30,11 @@ private:
 /// Prints the model's warnings unless quiet and, with `-v`, how it runs; both on standard error.
 void tellOfModel(const engine::ModelInfo &info, const Context &context);
 
+/// Loads the model with progress on standard error and tells of it. \throws Error as the engine reports it, or
+/// Cancelled
+engine::ModelInfo loadModel(engine::RequestRunner &runner, const ModelOptions &options,
+                            const engine::EngineConfig &config, const Context &context);
+
 class Session {
 public:
     /// Loads the model with progress on standard error. \throws Error as the engine reports it, or Cancelled

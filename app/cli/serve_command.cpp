@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/command.h"
+#include "app/cli/numbers.h"
+#include "app/cli/options.h"
+#include "app/cli/output.h"
+#include "app/cli/session.h"
+#include "app/serve/server.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include <condition_variable>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+
+namespace cli {
+namespace {
+
+using engine::Error;
+using engine::ErrorCode;
+
+struct ServeOptions {
+    ModelOptions model;
+    serve::ServerOptions server;
+    std::string name;
+    bool noKey = false;
+};
+
+/// How clients call the model: the name given, else the name of its file or folder.
+std::string servedName(const ServeOptions &o, const engine::ModelInfo &info)
+{
+    if (!o.name.empty())
+        return o.name;
+    std::filesystem::path path(info.path);
+    if (!path.has_filename())
+        path = path.parent_path();
+    return path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
+}
+
+/// The key in force; a random one is `made`.
+std::string chooseKey(const ServeOptions &o, bool &made)
+{
+    if (o.noKey && !o.server.apiKey.empty())
+        throw Error(ErrorCode::InvalidArgument, "--no-api-key: found --api-key too, wanted one of them");
+    const bool local = serve::isLoopback(o.server.host);
+    if (o.noKey && !local)
+        throw Error(ErrorCode::InvalidArgument,
+                    "--no-api-key: found --host " + o.server.host
+                        + ", which other machines can reach; without a key only the loopback is served");
+    made = !o.noKey && o.server.apiKey.empty();
+    return made ? serve::randomKey() : o.server.apiKey;
+}
+
+serve::ServedModel servedModel(const ServeOptions &o, const engine::ModelInfo &info, const Context &context)
+{
+    serve::ServedModel model;
+    model.info = info;
+    model.name = servedName(o, info);
+    model.text = engine::openTextModel(info.path);
+    try {
+        model.templates = engine::openTemplates(info.path);
+    } catch (const Error &error) {
+        if (!context.quiet)
+            printWarning(std::string(error.what()) + "; chats cannot be served");
+    }
+    return model;
+}
+
+void announce(const serve::Server &server, const std::string &model, const std::string &madeKey, const Context &context)
+{
+    if (context.json) {
+        Json line{{"listening", true}, {"url", server.url()}, {"model", model}};
+        if (!madeKey.empty())
+            line["api_key"] = madeKey;
+        printJson(line);
+        return;
+    }
+    std::string text = "listening on " + server.url() + ", model " + model + '\n';
+    if (!madeKey.empty())
+        text += "API key: " + madeKey + '\n';
+    printText(text);
+}
+
+void waitForStop(const std::stop_token &stop)
+{
+    std::mutex mutex;
+    std::condition_variable_any stopped;
+    std::unique_lock lock(mutex);
+    (void)stopped.wait(lock, stop, [] { return false; });
+}
+
+void serveModel(ServeOptions &o, Context &context)
+{
+    bool made = false;
+    o.server.apiKey = chooseKey(o, made);
+    if (!serve::isLoopback(o.server.host) && !context.quiet)
+        printWarning("--host " + o.server.host
+                     + ": other machines can reach this server; whoever has the key may use it");
+    StatsFile stats(o.model.statsFile);
+    const engine::EngineConfig config = engineConfig(o.model);
+    const std::unique_ptr<engine::Engine> engine = engine::makeEngine();
+    const engine::ModelInfo info = [&] { // the runner lets go of the engine's events before the server takes them
+        engine::RequestRunner runner(*engine);
+        return loadModel(runner, o.model, config, context);
+    }();
+    const serve::ServedModel model = servedModel(o, info, context);
+    o.server.onOtherEvent = [quiet = context.quiet](const engine::Event &event) {
+        if (const auto *changed = std::get_if<engine::ModelFileChanged>(&event); changed && !quiet)
+            printWarning(changed->path + ": " + changed->what);
+    };
+    serve::Server server(*engine, model, o.server);
+    server.start();
+    announce(server, model.name, made ? o.server.apiKey : std::string(), context);
+    waitForStop(context.stop);
+    server.stop();
+    stats.write(engine->totals());
+}
+
+} // namespace
+
+void addServe(CLI::App &app, const Select &select)
+{
+    const auto o = std::make_shared<ServeOptions>();
+    CLI::App *command = app.add_subcommand("serve", "answers OpenAI-compatible requests over HTTP");
+    addModelOptions(*command, o->model);
+    constexpr int maxPort = 65535;
+    command->add_option("--host", o->server.host, "address to listen on")->capture_default_str();
+    command->add_option("--port", o->server.port, "port to listen on, 0 = any free one")
+        ->check(numberFrom(0, maxPort))
+        ->capture_default_str();
+    command->add_option("--api-key", o->server.apiKey,
+                        "the key that clients must give; a random one is made and printed");
+    command->add_flag("--no-api-key", o->noKey, "serve everybody on this machine");
+    command->add_option("--served-model-name", o->name, "how clients call the model");
+    command
+        ->add_option("--allowed-host", o->server.otherNames,
+                     "another name of this machine that clients may use (repeatable)")
+        ->allow_extra_args(false);
+    command->add_flag("--vllm-metric-names", o->server.vllmMetricNames, "metrics also under vLLM's own names");
+    command->callback([o, select] { select([o](Context &context) { serveModel(*o, context); }); });
+}
+
+} // namespace cli

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/serve/completion_request.h"
+
+#include "app/serve/api_error.h"
+#include "app/serve/fields.h"
+#include "engine/api/parameters.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace serve {
+namespace {
+
+constexpr int maxChoices = 128; // of all prompts together
+constexpr int maxTopLogprobs = 20;
+constexpr std::size_t maxStops = 16;
+constexpr std::size_t maxStopBytes = 1024;
+constexpr int completionTokens = 16; // OpenAI's default for plain completions
+
+/// A knob within the range that its declaration gives it.
+double knob(const Fields &fields, const char *field, const char *key, double fallback)
+{
+    const engine::ParameterSpec &spec = *engine::findParameter(key);
+    return fields.number(field, spec.minimum, spec.maximum).value_or(fallback);
+}
+
+std::vector<std::string> readStops(const Fields &fields)
+{
+    const Json *value = fields.find("stop");
+    if (!value)
+        return {};
+    const Json list = value->is_array() ? *value : Json::array({*value});
+    if (list.size() > maxStops)
+        fields.wrong("stop", std::to_string(list.size()) + " strings", "at most " + std::to_string(maxStops));
+    std::vector<std::string> stops;
+    for (const Json &one : list) {
+        if (!one.is_string())
+            fields.wrong("stop", std::string("a value of type ") + one.type_name(), "a string or a list of strings");
+        stops.push_back(one.get<std::string>());
+        if (stops.back().empty() || stops.back().size() > maxStopBytes)
+            fields.wrong("stop", "a string of " + std::to_string(stops.back().size()) + " bytes",
+                         "1 to " + std::to_string(maxStopBytes) + " bytes");
+    }
+    return stops;
+}
+
+int readMaxTokens(const Fields &fields, bool chat)
+{
+    const auto most = static_cast<std::int64_t>(engine::findParameter("max-tokens")->maximum);
+    const auto newer = chat ? fields.integer("max_completion_tokens", 1, most) : std::nullopt;
+    const auto older = fields.integer("max_tokens", 1, most);
+    return static_cast<int>(newer.value_or(older.value_or(chat ? 0 : completionTokens)));
+}
+
+/// What the request does not say comes from the model's own files, else it is off: OpenAI's defaults.
+engine::SamplingParams readSampling(const Fields &fields, const engine::SuggestedSampling &suggested, bool chat)
+{
+    engine::SamplingParams p;
+    p.temperature = knob(fields, "temperature", "temperature", suggested.temperature.value_or(1.0));
+    p.topP = knob(fields, "top_p", "top-p", suggested.topP.value_or(1.0));
+    p.minP = knob(fields, "min_p", "min-p", suggested.minP.value_or(0.0));
+    const auto mostTopK = static_cast<std::int64_t>(engine::findParameter("top-k")->maximum);
+    // -1 is vLLM's way to say off.
+    p.topK = std::max(0, static_cast<int>(fields.integer("top_k", -1, mostTopK).value_or(suggested.topK.value_or(0))));
+    p.presencePenalty = knob(fields, "presence_penalty", "presence-penalty", 0.0);
+    p.frequencyPenalty = knob(fields, "frequency_penalty", "frequency-penalty", 0.0);
+    const char *repetition = fields.find("repetition_penalty") ? "repetition_penalty" : "repeat_penalty";
+    p.repetitionPenalty = knob(fields, repetition, "repetition-penalty", suggested.repetitionPenalty.value_or(1.0));
+    if (const auto seed =
+            fields.integer("seed", std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()))
+        p.seed = static_cast<std::uint64_t>(*seed);
+    p.maxTokens = readMaxTokens(fields, chat);
+    p.stop = readStops(fields);
+    p.ignoreEos = fields.boolean("ignore_eos").value_or(false);
+    return p;
+}
+
+/// Members that other servers know and that cannot be honoured here: an answer without them would be a wrong one.
+void refuseUnsupported(const Fields &fields)
+{
+    fields.refuse("logit_bias", "no token can be favoured");
+    fields.refuse("chat_template", "templates come from the model");
+    fields.refuse("chat_template_kwargs", "the template takes no variables from requests");
+    fields.refuse("grammar", "use response_format");
+    fields.refuse("guided_json", "use response_format");
+    fields.refuse("guided_regex", "use response_format");
+    fields.refuse("guided_choice", "use response_format");
+    fields.refuse("guided_grammar", "use response_format");
+    fields.refuse("structured_outputs", "use response_format");
+    fields.refuse("use_beam_search", "answers are sampled");
+    fields.refuse("prompt_logprobs", "logprobs are given for the answer only");
+    fields.refuse("echo", "the prompt is not returned");
+    fields.refuse("suffix", "text is only continued");
+    fields.refuse("functions", "use tools");
+    fields.refuse("audio", "answers are text");
+    fields.refuse("images", "prompts are text");
+    if (const auto tokens = fields.integer("min_tokens", 0, std::numeric_limits<int>::max()); tokens.value_or(0) > 0)
+        fields.wrong("min_tokens", std::to_string(*tokens), "0, as nothing holds back the end of an answer");
+}
+
+void readCommon(const Fields &fields, CompletionRequest &request)
+{
+    (void)fields.text("model"); // one model is served, under whatever name it is asked for
+    refuseUnsupported(fields);
+    request.n = static_cast<int>(fields.integer("n", 1, maxChoices).value_or(1));
+    if (const auto best = fields.integer("best_of", 1, maxChoices); best && *best != request.n)
+        fields.wrong("best_of", std::to_string(*best), "n, as no answer is thrown away");
+    request.stream = fields.boolean("stream").value_or(false);
+    if (const Json *options = fields.object("stream_options")) {
+        if (!request.stream)
+            fields.wrong("stream_options", "an object", "nothing unless stream is true");
+        request.includeUsage = Fields(*options, "stream_options.").boolean("include_usage").value_or(false);
+    }
+}
+
+void readTools(const Fields &fields, engine::Request &request)
+{
+    constexpr std::size_t maxTools = 128;
+    const Json *tools = fields.list("tools");
+    const Json *choice = fields.find("tool_choice");
+    const bool none = choice && *choice == Json("none");
+    if (choice && !none && *choice != Json("auto"))
+        fields.wrong("tool_choice", dump(*choice).substr(0, 64), "\"auto\" or \"none\": no call can be forced");
+    if (fields.boolean("parallel_tool_calls") == false && tools)
+        fields.wrong("parallel_tool_calls", "false", "true, as the model decides how many calls it makes");
+    if (!tools || tools->empty())
+        return;
+    if (tools->size() > maxTools)
+        fields.wrong("tools", std::to_string(tools->size()) + " tools", "at most " + std::to_string(maxTools));
+    for (const Json &tool : *tools) {
+        const auto function = tool.is_object() ? tool.find("function") : tool.end();
+        const bool named = tool.is_object() && function != tool.end() && function->is_object()
+            && function->contains("name") && (*function)["name"].is_string();
+        if (!named)
+            fields.wrong("tools", "an entry without a function that has a name",
+                         "objects {\"type\": \"function\", \"function\": {\"name\": ...}}");
+    }
+    if (!none)
+        request.toolsJson = dump(*tools);
+}
+
+void readResponseFormat(const Fields &fields, engine::Request & /*request*/)
+{
+    const Json *format = fields.object("response_format");
+    if (!format)
+        return;
+    const Fields inner(*format, "response_format.");
+    const std::string type = inner.text("type").value_or("");
+    if (type != "text")
+        inner.wrong("type", '"' + type.substr(0, 64) + '"', "\"text\"");
+}
+
+std::vector<int> readIds(const Fields &fields, const Json &list)
+{
+    std::vector<int> ids;
+    ids.reserve(list.size());
+    for (const Json &id : list) {
+        if (!id.is_number_integer() || id.get<std::int64_t>() < 0 || id.get<std::int64_t>() > INT32_MAX)
+            fields.wrong("prompt", dump(id).substr(0, 32) + " in a list of ids", "token ids");
+        ids.push_back(id.get<int>());
+    }
+    return ids;
+}
+
+/// A text, a list of texts, a list of ids or a list of such lists.
+void readPrompts(const Fields &fields, const engine::Request &common, std::vector<engine::Request> &prompts)
+{
+    const Json *prompt = fields.find("prompt");
+    if (!prompt || !(prompt->is_string() || prompt->is_array()) || prompt->empty())
+        fields.wrong("prompt", prompt ? std::string("an empty one or one of type ") + prompt->type_name() : "nothing",
+                     "a string, a list of strings, or token ids");
+    const bool single = prompt->is_string() || prompt->front().is_number();
+    const Json list = single ? Json::array({*prompt}) : *prompt;
+    if (list.size() > static_cast<std::size_t>(maxChoices))
+        fields.wrong("prompt", std::to_string(list.size()) + " prompts", "at most " + std::to_string(maxChoices));
+    for (const Json &one : list) {
+        engine::Request request = common;
+        if (one.is_string())
+            request.prompt = one.get<std::string>();
+        else if (one.is_array())
+            request.ids = readIds(fields, one);
+        else
+            fields.wrong("prompt", std::string("a value of type ") + one.type_name(), "strings or lists of ids");
+        prompts.push_back(std::move(request));
+    }
+}
+
+void checkChoices(const Fields &fields, const CompletionRequest &request)
+{
+    if (request.choices() > static_cast<std::size_t>(maxChoices))
+        fields.wrong("n", std::to_string(request.n) + " for each of " + std::to_string(request.prompts.size()),
+                     "at most " + std::to_string(maxChoices) + " choices in all");
+}
+
+} // namespace
+
+CompletionRequest readChat(const Json &body, const engine::ModelInfo &model)
+{
+    const Fields fields(body);
+    CompletionRequest request;
+    request.chat = true;
+    readCommon(fields, request);
+    engine::Request prompt;
+    prompt.messages = readMessages(body);
+    prompt.sampling = readSampling(fields, model.sampling, true);
+    prompt.priority = static_cast<int>(fields.integer("priority", -1'000'000, 1'000'000).value_or(0));
+    const auto top = fields.integer("top_logprobs", 0, maxTopLogprobs);
+    if (fields.boolean("logprobs").value_or(false))
+        prompt.sampling.logprobs = static_cast<int>(top.value_or(0));
+    else if (top.value_or(0) > 0)
+        fields.wrong("top_logprobs", std::to_string(*top), "nothing unless logprobs is true");
+    readTools(fields, prompt);
+    request.offersTools = prompt.toolsJson.has_value();
+    readResponseFormat(fields, prompt);
+    request.prompts.push_back(std::move(prompt));
+    return request;
+}
+
+CompletionRequest readCompletion(const Json &body, const engine::ModelInfo &model)
+{
+    const Fields fields(body);
+    CompletionRequest request;
+    readCommon(fields, request);
+    engine::Request common;
+    common.sampling = readSampling(fields, model.sampling, false);
+    common.priority = static_cast<int>(fields.integer("priority", -1'000'000, 1'000'000).value_or(0));
+    common.sampling.logprobs = static_cast<int>(fields.integer("logprobs", 0, maxTopLogprobs).value_or(-1));
+    readResponseFormat(fields, common);
+    readPrompts(fields, common, request.prompts);
+    checkChoices(fields, request);
+    return request;
+}
+
+} // namespace serve
