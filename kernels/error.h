@@ -15,6 +15,7 @@ enum class ErrorCode {
     NoDevice,        ///< no such device or instruction set (exit 4)
     IoError,         ///< the operating system refused to read or write (exit 1, or 3 while a model is opened)
     Cancelled,       ///< stopped on request (exit 130)
+    Busy,            ///< a queue is full; the same request may be taken later (exit 1)
     Internal,        ///< a broken invariant, a fault of ours (exit 1)
 };
 

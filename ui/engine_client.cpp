@@ -91,6 +91,11 @@ public:
         emit m_client.requestFinished(e.id, e);
     }
     void operator()(const engine::ParametersApplied &e) { m_client.takeApplied(e); }
+    void operator()(const engine::EngineNotice &e)
+    {
+        qWarning("%s", e.message.c_str());
+        emit m_client.noticed(e);
+    }
 
     void flushAll()
     {

@@ -118,6 +118,7 @@ signals:
     void samplingRefused(quint64 id, const QString &message);
     void parametersRequested(quint64 revision);
     void parametersApplied(const engine::ParametersApplied &applied);
+    void noticed(const engine::EngineNotice &notice);
 
     void stepsTaken(const std::vector<engine::StepStats> &steps);
     void blockMapChanged(const std::shared_ptr<const engine::BlockMap> &map);

@@ -130,6 +130,7 @@ int exitCode(engine::ErrorCode code)
     case engine::ErrorCode::Cancelled:
         return 130;
     case engine::ErrorCode::IoError:
+    case engine::ErrorCode::Busy:
     case engine::ErrorCode::Internal:
         break;
     }

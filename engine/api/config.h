@@ -18,7 +18,16 @@ struct BatchLimits {
     bool operator==(const BatchLimits &) const = default;
 };
 
-/// Sizes of the KV pool; a change waits for an idle moment.
+/// Who is let in, and in what order; a change acts at the next step.
+struct AdmissionRules {
+    SchedulingPolicy policy = SchedulingPolicy::Fcfs;
+    double admissionReserve = 0.20;      ///< share of the KV pool kept free when admitting beside running requests
+    int maxNumQueuedReqs = 0;            ///< requests that may wait for a place; 0 = unlimited
+    std::int64_t maxNumQueuedTokens = 0; ///< prompt tokens that may wait for a place; 0 = unlimited
+    bool operator==(const AdmissionRules &) const = default;
+};
+
+/// Sizes of the KV pool. A change acts between two steps: what runs is moved, or computed again where it does not fit.
 struct KvPoolConfig {
     int blockTokens = 16;        ///< 8, 16, 32, 64 or 128
     int numBlocks = 0;           ///< 0 = from budgetBytes
@@ -29,14 +38,14 @@ struct KvPoolConfig {
 };
 
 /// Everything that loading a model needs to know. Requested values; ModelInfo holds the effective ones.
-struct EngineConfig {
+struct EngineConfig : AdmissionRules {
     std::string device = "auto"; ///< auto, cpu
     int threads = 0;             ///< 0 = cores
     std::string isa = "auto";
     BackendKind backend = BackendKind::Auto;
-    int maxModelLen = 0;         ///< prompt + output of one request; 0 = min(model, 8192)
-    double memoryReserve = 0.20; ///< share of free memory kept for peaks
-    SchedulingPolicy policy = SchedulingPolicy::Fcfs;
+    int maxModelLen = 0;            ///< prompt + output of one request; 0 = min(model, 8192)
+    double memoryReserve = 0.20;    ///< share of free memory kept for peaks
+    double stepTimeoutSeconds = 60; ///< a step that takes longer is reported; 0 = never
     bool deterministic = true;
     bool profile = false;
     BatchLimits limits;

@@ -35,14 +35,20 @@ public:
     virtual RequestId submit(Request request) = 0;
     /// Several at once, so that they enter the same step.
     virtual std::vector<RequestId> submitAll(std::vector<Request> requests) = 0;
+    /// `n` answers to one prompt, which is computed once: they share its blocks and copy only the one that they go on
+    /// in. Answer i draws with seed + i when a seed is given. Each is a request of its own with its own events, can be
+    /// cancelled alone, and needs a place of its own under AdmissionRules. \pre n >= 1
+    virtual std::vector<RequestId> submitForks(Request request, int n) = 0;
     virtual void cancel(RequestId id) = 0;
     /// Replaces the sampling of a running request from the next step on; seed, stop and maxTokens included. A value
     /// out of range is answered with SamplingRefused; a request that has ended already is left alone.
     virtual void setSampling(RequestId id, const SamplingParams &sampling) = 0;
 
-    /// Each answers with ParametersApplied carrying the returned revision. Limits apply at the next step, the KV
-    /// pool and threads when nothing runs. A pending change of the same kind is replaced.
+    /// Each acts between two steps and answers with ParametersApplied carrying the returned revision; tokens of running
+    /// requests stay as they would have been. A pending change of the same kind is replaced. The pool does not shrink
+    /// below what a running request was promised; the rest follows when nothing runs.
     virtual std::uint64_t setLimits(const BatchLimits &limits) = 0;
+    virtual std::uint64_t setRules(const AdmissionRules &rules) = 0;
     virtual std::uint64_t setKvPool(const KvPoolConfig &kv) = 0;
     virtual std::uint64_t setThreads(int threads) = 0;
 

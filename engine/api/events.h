@@ -109,17 +109,32 @@ struct RequestFinished {
     Timings timings;
     ErrorCode code = ErrorCode::Internal; ///< with reason Failed
     std::string error;                    ///< with reason Failed
+    double retryAfterSeconds = 0;         ///< with code Busy: when a place is likely to be free
 };
 
-/// Limits, pool or threads changed; carries what is in force now.
+/// Limits, rules, pool or threads changed; carries what is in force now.
 struct ParametersApplied {
-    std::uint64_t revision = 0; ///< of the setLimits, setKvPool or setThreads call
+    std::uint64_t revision = 0; ///< of the call that asked for it; 0 when the engine changed something by itself
     std::uint64_t step = 0;     ///< first step that uses it
     EngineConfig effective;
     std::string note; ///< why an effective value differs from the requested one, else empty
 };
 
+/// Something about the engine itself that a user should hear of; requests go on as far as they can.
+struct EngineNotice {
+    enum class Kind {
+        StepStalled, ///< a step takes longer than EngineConfig::stepTimeoutSeconds
+        StepResumed, ///< that step came to its end after all
+        Overheated,  ///< a device is too hot; the token budget was lowered
+        Cooled,      ///< the token budget is whole again
+        AuditFailed, ///< blocks were lost or counted wrongly; the pool was made anew
+    };
+    Kind kind = Kind::StepStalled;
+    std::uint64_t step = 0;
+    std::string message; ///< one sentence with the numbers
+};
+
 using Event = std::variant<LoadProgress, ModelLoaded, LoadFailed, ModelUnloaded, ModelFileChanged, RequestAccepted,
-                           TokenEvent, SamplingRefused, RequestFinished, ParametersApplied>;
+                           TokenEvent, SamplingRefused, RequestFinished, ParametersApplied, EngineNotice>;
 
 } // namespace engine

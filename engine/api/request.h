@@ -3,6 +3,7 @@
 
 #include "engine/api/output.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -50,6 +51,8 @@ struct Request {
 
 enum class FinishReason { Stop, Length, ContextFull, Cancelled, Failed };
 
+inline constexpr std::size_t finishReasons = 5;
+
 /// "stop", "length", "context", "cancelled", "error"
 [[nodiscard]] const char *toString(FinishReason reason);
 
@@ -57,6 +60,9 @@ struct Usage {
     int promptTokens = 0;
     int completionTokens = 0;
     int cachedTokens = 0; ///< of the prompt, taken from the prefix cache
+    int missPosition =
+        -1;              ///< first prompt token that differs from all that was cached; -1: nothing did, or nothing was
+    int preemptions = 0; ///< times its blocks were taken from it
 };
 
 /// vLLM's definitions: TTFT = arrival to first token; TPOT = (E2E - TTFT) / (output tokens - 1).
@@ -65,6 +71,8 @@ struct Timings {
     double ttftMs = 0;
     double tpotMs = 0;
     double e2eMs = 0;
+    double prefillMs = 0;             ///< admission to first token
+    double decodeMs = 0;              ///< first token to last
     double promptTokensPerSecond = 0; ///< uncached prompt tokens over prefill time
     double tokensPerSecond = 0;       ///< decode only, 1000 / tpotMs
 };

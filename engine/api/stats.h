@@ -3,9 +3,11 @@
 
 #include "engine/api/request.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,43 @@ struct StepRow {
     int decodeTokens = 0;
     int contextTokens = 0; ///< in the cache after the step
     int promptTokens = 0;
+};
+
+/// Counts of observations as Prometheus keeps them; bounds are those of vLLM's metrics. A plain value, copied whole.
+struct Histogram {
+    static constexpr std::size_t mostBounds = 24;
+    std::span<const double> bounds;                  ///< upper bounds, ascending; static storage
+    std::array<std::uint64_t, mostBounds> buckets{}; ///< [bounds]: observations of at most bounds[i]
+    std::uint64_t count = 0;                         ///< all, those above the last bound too
+    double sum = 0;
+
+    void observe(double value);
+};
+
+/// What ended requests and made tokens have taken since the model was loaded. Seconds and tokens.
+struct LatencyHistograms {
+    LatencyHistograms();
+    Histogram ttft;             ///< arrival to first token
+    Histogram itl;              ///< between two tokens
+    Histogram tpot;             ///< mean gap after the first token, one per request of two tokens or more
+    Histogram e2e;              ///< arrival to last token
+    Histogram queue;            ///< arrival to admission
+    Histogram prefill;          ///< admission to first token
+    Histogram decode;           ///< first token to last
+    Histogram promptTokens;     ///< one per request
+    Histogram generationTokens; ///< one per request
+    Histogram stepTokens;       ///< one per step
+};
+
+/// Where memory is, in bytes. The pool is committed as it is used, so `kvFree` may not be taken from the system yet.
+struct MemoryUse {
+    std::size_t weights = 0;
+    std::size_t kvUsed = 0;    ///< blocks that a request holds
+    std::size_t kvCached = 0;  ///< blocks kept for prefix hits
+    std::size_t kvFree = 0;    ///< blocks with nothing in them
+    std::size_t workspace = 0; ///< scratch of the largest step, and its logits
+    std::size_t reserve = 0;   ///< of the free memory, kept for peaks
+    std::size_t available = 0; ///< what the system could still give, the reserve within it; 0 = not known
 };
 
 /// One step of the engine, made once in commit; what window, load and metrics show. Times are seconds on one
@@ -39,8 +78,11 @@ struct StepStats {
     std::uint64_t prefixQueryTokens = 0; ///< since load
     std::uint64_t prefixHitTokens = 0;   ///< since load
     std::vector<StepRow> rows;
-    std::vector<double> ttftMs; ///< of requests whose first token came in this step
-    std::vector<double> itlMs;  ///< gaps of the tokens of this step, one each
+    std::vector<RequestId> admitted;  ///< before this step; resumed ones too
+    std::vector<RequestId> preempted; ///< since the step before
+    int answeredPromptTokens = 0;     ///< prompt tokens of the requests whose first token came in this step
+    std::vector<double> ttftMs;       ///< of requests whose first token came in this step
+    std::vector<double> itlMs;        ///< gaps of the tokens of this step, one each
 };
 
 enum class BlockState : std::uint8_t { Free, Used, Cached };
@@ -61,14 +103,25 @@ struct BlockMap {
     std::vector<BlockInfo> blocks;
 };
 
-/// Totals since the model was loaded, for `--stats` and audits.
+/// Totals since the model was loaded: what `--stats`, the window, `load` and `/metrics` show. Kept in commit.
 struct EngineTotals {
     std::uint64_t steps = 0;
     int maxRunning = 0;
+    int running = 0;                ///< now
+    int waiting = 0;                ///< now
+    std::int64_t waitingTokens = 0; ///< of the requests that wait now
     std::uint64_t preemptions = 0;
     int blocksTotal = 0;
     int blocksFree = 0; ///< free or cached without owner
+    double kvUsage = 0; ///< share of the blocks that requests hold, 0..1
+    std::uint64_t prefixQueryTokens = 0;
     std::uint64_t prefixHitTokens = 0;
+    std::uint64_t promptTokens = 0; ///< of requests that got a first token
+    std::uint64_t generationTokens = 0;
+    std::array<std::uint64_t, finishReasons> finished{}; ///< requests by FinishReason; refused ones are Failed
+    std::uint64_t refusedBusy = 0;                       ///< of those, the ones that found a queue full
+    LatencyHistograms latencies;
+    MemoryUse memory;
     std::size_t kvBytes = 0; ///< of the pool
     std::size_t weightBytes = 0;
     std::size_t workspaceBytes = 0;

@@ -18,8 +18,21 @@ namespace {
 
 constexpr int defaultMaxModelLen = 8192;
 
+void checkRules(const AdmissionRules &rules)
+{
+    if (!(rules.admissionReserve >= 0.0 && rules.admissionReserve <= 0.9))
+        throw Error(ErrorCode::InvalidArgument,
+                    "admission-reserve is " + std::to_string(rules.admissionReserve)
+                        + "; wanted a share from 0 to 0.9");
+    if (rules.maxNumQueuedReqs < 0 || rules.maxNumQueuedTokens < 0)
+        throw Error(ErrorCode::InvalidArgument,
+                    "max-num-queued-reqs is " + std::to_string(rules.maxNumQueuedReqs) + " and max-num-queued-tokens "
+                        + std::to_string(rules.maxNumQueuedTokens) + "; wanted at least 1 of each, or 0 for no limit");
+}
+
 void checkConfig(const EngineConfig &config)
 {
+    checkRules(config);
     if (config.device != "auto" && config.device != "cpu")
         throw Error(ErrorCode::NoDevice,
                     "device " + utf8::quoted(config.device) + " is not available; this build has cpu");
@@ -284,6 +297,12 @@ std::string LoadedModel::applyLimits(const BatchLimits &limits)
     m_info.effective.limits = effective;
     m_info.workspaceBytes = m_runner->workspaceBytes();
     return note;
+}
+
+void LoadedModel::applyRules(const AdmissionRules &rules)
+{
+    checkRules(rules);
+    static_cast<AdmissionRules &>(m_info.effective) = rules;
 }
 
 void LoadedModel::applyThreads(int threads)

@@ -57,6 +57,8 @@ public:
     /// Makes room for steps under `limits` and records them in info().effective; says why they differ from what was
     /// asked for, else empty. \throws Error InvalidArgument, OutOfMemory
     std::string applyLimits(const BatchLimits &limits);
+    /// \throws Error InvalidArgument
+    void applyRules(const AdmissionRules &rules);
     /// 0 = cores
     void applyThreads(int threads);
 

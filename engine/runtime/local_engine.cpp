@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/runtime/local_engine.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace engine {
@@ -72,6 +73,14 @@ std::vector<RequestId> LocalEngine::submitAll(std::vector<Request> requests)
     return ids;
 }
 
+std::vector<RequestId> LocalEngine::submitForks(Request request, int n)
+{
+    std::vector<Request> forks(static_cast<std::size_t>(std::max(n, 1)), request);
+    for (std::size_t i = 0; request.sampling.seed && i < forks.size(); ++i)
+        forks[i].sampling.seed = *request.sampling.seed + i;
+    return submitAll(std::move(forks));
+}
+
 void LocalEngine::cancel(RequestId id)
 {
     m_shared.commands.push(CancelCommand{id});
@@ -95,6 +104,11 @@ template<typename One> std::uint64_t LocalEngine::replace(One command)
 std::uint64_t LocalEngine::setLimits(const BatchLimits &limits)
 {
     return replace(LimitsCommand{0, limits});
+}
+
+std::uint64_t LocalEngine::setRules(const AdmissionRules &rules)
+{
+    return replace(RulesCommand{0, rules});
 }
 
 std::uint64_t LocalEngine::setKvPool(const KvPoolConfig &kv)

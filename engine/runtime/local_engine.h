@@ -30,9 +30,11 @@ public:
     void unloadModel() override;
     RequestId submit(Request request) override;
     std::vector<RequestId> submitAll(std::vector<Request> requests) override;
+    std::vector<RequestId> submitForks(Request request, int n) override;
     void cancel(RequestId id) override;
     void setSampling(RequestId id, const SamplingParams &sampling) override;
     std::uint64_t setLimits(const BatchLimits &limits) override;
+    std::uint64_t setRules(const AdmissionRules &rules) override;
     std::uint64_t setKvPool(const KvPoolConfig &kv) override;
     std::uint64_t setThreads(int threads) override;
     [[nodiscard]] std::vector<Event> takeEvents() override;

@@ -39,6 +39,10 @@ struct LimitsCommand {
     std::uint64_t revision = 0;
     BatchLimits limits;
 };
+struct RulesCommand {
+    std::uint64_t revision = 0;
+    AdmissionRules rules;
+};
 struct KvPoolCommand {
     std::uint64_t revision = 0;
     KvPoolConfig kv;
@@ -51,6 +55,6 @@ struct NudgeCommand { }; ///< something outside the mailbox changed: look again
 
 /// What callers ask of the engine thread.
 using Command = std::variant<LoadCommand, UnloadCommand, SubmitCommand, CancelCommand, SamplingCommand, LimitsCommand,
-                             KvPoolCommand, ThreadsCommand, NudgeCommand>;
+                             RulesCommand, KvPoolCommand, ThreadsCommand, NudgeCommand>;
 
 } // namespace engine

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/runtime/local_engine_loop.h"
 
+#include "engine/core/system_memory.h"
+#include "engine/runtime/totals.h"
+
 #include <algorithm>
 #include <chrono>
 #include <exception>
@@ -13,6 +16,7 @@ namespace engine {
 namespace {
 
 constexpr double fileCheckSeconds = 1.0;
+constexpr double memorySeconds = 1.0;
 constexpr double mapSeconds = 1.0 / 30;
 
 } // namespace
@@ -86,20 +90,48 @@ void EngineLoop::flushEvents()
 
 void EngineLoop::publishTotals()
 {
-    EngineTotals totals;
-    if (m_model) {
-        const ModelInfo &info = m_model->info();
-        totals.steps = m_scheduler->steps();
-        totals.maxRunning = m_scheduler->maxRunning();
-        totals.preemptions = m_scheduler->preemptions();
-        totals.blocksTotal = m_scheduler->blocks().blocks();
-        totals.blocksFree = m_scheduler->blocks().freeBlocks();
-        totals.prefixHitTokens = m_scheduler->prefixHitTokens();
-        totals.kvBytes = info.effective.kv.budgetBytes;
-        totals.weightBytes = info.weightBytes;
-        totals.workspaceBytes = info.workspaceBytes;
+    if (!m_model) {
+        m_shared.state.setTotals({});
+        return;
     }
+    const BlockManager &blocks = m_scheduler->blocks();
+    EngineTotals totals = m_totals;
+    totals.steps = m_scheduler->steps();
+    totals.maxRunning = m_scheduler->maxRunning();
+    totals.running = m_scheduler->running();
+    totals.waiting = m_scheduler->waiting();
+    totals.waitingTokens = m_scheduler->waitingTokens();
+    totals.preemptions = m_scheduler->preemptions();
+    totals.blocksTotal = blocks.blocks();
+    totals.blocksFree = blocks.freeBlocks();
+    totals.kvUsage = static_cast<double>(blocks.usedBlocks()) / blocks.blocks();
+    totals.prefixQueryTokens = m_scheduler->prefixQueryTokens();
+    totals.prefixHitTokens = m_scheduler->prefixHitTokens();
+    totals.memory = memoryUse();
+    totals.kvBytes = m_model->info().effective.kv.budgetBytes;
+    totals.weightBytes = totals.memory.weights;
+    totals.workspaceBytes = totals.memory.workspace;
     m_shared.state.setTotals(totals);
+}
+
+MemoryUse EngineLoop::memoryUse()
+{
+    if (now() >= m_nextMemoryReading) {
+        m_availableBytes = availableMemoryBytes();
+        m_nextMemoryReading = now() + memorySeconds;
+    }
+    const ModelInfo &info = m_model->info();
+    const BlockManager &blocks = m_scheduler->blocks();
+    const std::size_t perBlock = info.effective.kv.budgetBytes / static_cast<std::size_t>(blocks.blocks());
+    MemoryUse use;
+    use.weights = info.weightBytes;
+    use.workspace = info.workspaceBytes;
+    use.kvUsed = perBlock * static_cast<std::size_t>(blocks.usedBlocks());
+    use.kvCached = perBlock * static_cast<std::size_t>(blocks.cachedBlocks());
+    use.kvFree = perBlock * static_cast<std::size_t>(blocks.freeBlocks() - blocks.cachedBlocks());
+    use.available = m_availableBytes;
+    use.reserve = static_cast<std::size_t>(static_cast<double>(m_availableBytes) * info.effective.memoryReserve);
+    return use;
 }
 
 void EngineLoop::refreshBlockMap()
@@ -201,12 +233,13 @@ void EngineLoop::install(std::unique_ptr<ServedModel> model)
     const EngineConfig &effective = model->info().effective;
     auto encoder = std::make_unique<PromptEncoder>(model->tokenizer(), model->chatTemplate(),
                                                    model->executor().vocabSize(), effective.maxModelLen);
-    auto scheduler = std::make_unique<Scheduler>(Scheduler::Config{
-        effective.limits, effective.policy, effective.maxModelLen, effective.kv, model->executor().ropeVariants()});
+    auto scheduler = std::make_unique<Scheduler>(Scheduler::Config{effective.limits, effective, effective.maxModelLen,
+                                                                   effective.kv, model->executor().ropeVariants()});
     dropModel();
     m_encoder = std::move(encoder);
     m_scheduler = std::move(scheduler);
     m_model = std::move(model);
+    m_totals = {};
     m_pacer = StepPacer(m_model->info().parameters, m_model->info().backend == "reference");
     m_nextFileCheck = now() + fileCheckSeconds;
     m_fileChangeTold = false;
@@ -261,6 +294,7 @@ void EngineLoop::submit(Submission &submission)
         const Request &request = submission.request;
         if (const std::string fault = checkSampling(request.sampling); !fault.empty())
             throw Error(ErrorCode::Refused, fault);
+        checkQueue(1); // before the work of encoding it
         Sequence sequence;
         sequence.id = submission.id;
         sequence.tokens = m_encoder->encode(request);
@@ -270,6 +304,7 @@ void EngineLoop::submit(Submission &submission)
         sequence.arrivedAt = submission.arrivedAt;
         if (const std::string fault = m_scheduler->refuse(sequence.promptTokens, sequence.maxTokens); !fault.empty())
             throw Error(ErrorCode::Refused, fault);
+        checkQueue(sequence.promptTokens);
         RequestStream stream(m_model->tokenizer(), request.sampling, m_seeds());
         if (!request.prompt && !request.ids) { // an answer in a conversation
             if (auto parser = makeOutputParser(m_model->tokenizer(), request.toolsJson.has_value())) {
@@ -289,6 +324,24 @@ void EngineLoop::submit(Submission &submission)
     }
 }
 
+/// Whether one more request of this many tokens may wait. \throws Error Busy
+void EngineLoop::checkQueue(int promptTokens) const
+{
+    const AdmissionRules &rules = m_scheduler->rules();
+    if (rules.maxNumQueuedReqs == 0 && rules.maxNumQueuedTokens == 0)
+        return;
+    const Scheduler::QueueLoad queued = m_scheduler->queued(promptTokens);
+    if (rules.maxNumQueuedReqs > 0 && queued.requests > rules.maxNumQueuedReqs)
+        throw Error(ErrorCode::Busy,
+                    "the queue is full: " + std::to_string(queued.requests - 1) + " requests wait, allowed are "
+                        + std::to_string(rules.maxNumQueuedReqs) + " (max-num-queued-reqs)");
+    if (rules.maxNumQueuedTokens > 0 && queued.tokens > rules.maxNumQueuedTokens)
+        throw Error(ErrorCode::Busy,
+                    "the queue is full: with this request " + std::to_string(queued.tokens)
+                        + " prompt tokens would wait, allowed are " + std::to_string(rules.maxNumQueuedTokens)
+                        + " (max-num-queued-tokens)");
+}
+
 void EngineLoop::refuse(const Submission &submission, ErrorCode code, const std::string &message)
 {
     m_streams.erase(submission.id);
@@ -298,6 +351,9 @@ void EngineLoop::refuse(const Submission &submission, ErrorCode code, const std:
     finished.timings.queueMs = finished.timings.e2eMs = (now() - submission.arrivedAt) * 1000.0;
     finished.code = code;
     finished.error = message;
+    if (code == ErrorCode::Busy)
+        finished.retryAfterSeconds = estimatedWaitSeconds(m_totals, m_scheduler->waiting(), m_scheduler->running());
+    countFinished(m_totals, finished);
     send(std::move(finished));
 }
 
@@ -373,6 +429,16 @@ void EngineLoop::handle(LimitsCommand &command)
         m_scheduler->setLimits(m_model->info().effective.limits);
         if (why.empty() && wanted != command.limits)
             why = "max-num-batched-tokens is at least max-num-seqs, and that at least 1";
+        return why;
+    });
+    applied(command.revision, std::move(note));
+}
+
+void EngineLoop::handle(RulesCommand &command)
+{
+    std::string note = tryChange([&] {
+        std::string why = m_model->applyRules(command.rules);
+        m_scheduler->setRules(m_model->info().effective);
         return why;
     });
     applied(command.revision, std::move(note));

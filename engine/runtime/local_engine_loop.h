@@ -44,6 +44,7 @@ private:
     void handle(CancelCommand &command);
     void handle(SamplingCommand &command);
     void handle(LimitsCommand &command);
+    void handle(RulesCommand &command);
     void handle(KvPoolCommand &command);
     void handle(ThreadsCommand &command);
     void handle(NudgeCommand &command);
@@ -53,6 +54,7 @@ private:
     void install(std::unique_ptr<ServedModel> model);
     void dropModel();
     void submit(Submission &submission);
+    void checkQueue(int promptTokens) const;
     void refuse(const Submission &submission, ErrorCode code, const std::string &message);
     void cancel(RequestId id);
 
@@ -69,6 +71,7 @@ private:
     void sendFinished(const FinishedSequence &finished, ErrorCode code = ErrorCode::Internal);
 
     void publishTotals();
+    [[nodiscard]] MemoryUse memoryUse();
     void refreshBlockMap();
     void checkModelFile();
     void send(Event event) { m_outgoing.push_back(std::move(event)); }
@@ -91,6 +94,9 @@ private:
 
     std::optional<KvPoolCommand> m_newPool; // wait for an idle moment
     std::optional<ThreadsCommand> m_newThreads;
+    EngineTotals m_totals; // counters and histograms since the load; gauges are filled in when it is published
+    std::size_t m_availableBytes = 0;
+    double m_nextMemoryReading = 0;
     bool m_loading = false;
     double m_lastStepEnd = 0;
     double m_lastProgress = 0;

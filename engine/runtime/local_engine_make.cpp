@@ -35,6 +35,11 @@ public:
     [[nodiscard]] StepExecutor &executor() override { return m_model.runner(); }
     std::string applyKvPool(const KvPoolConfig &kv) override { return m_model.applyKvPool(kv).note; }
     std::string applyLimits(const BatchLimits &limits) override { return m_model.applyLimits(limits); }
+    std::string applyRules(const AdmissionRules &rules) override
+    {
+        m_model.applyRules(rules);
+        return {};
+    }
     std::string applyThreads(int threads) override
     {
         m_model.applyThreads(threads);

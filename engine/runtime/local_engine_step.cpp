@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/runtime/local_engine_loop.h"
 
+#include "engine/runtime/totals.h"
+
 #include <algorithm>
 #include <exception>
 #include <iterator>
@@ -95,6 +97,7 @@ void EngineLoop::publishStep(const Batch &batch, CommitResult &result, double st
     result.stats.duration = now() - started;
     m_pacer.measured(static_cast<int>(batch.forward.tokenIds.size()), result.stats.prefillTokens,
                      result.stats.duration);
+    countStep(m_totals, result.stats);
     m_shared.steps.push(std::move(result.stats));
     for (const CommitResult::Output &output : result.outputs) {
         RequestStream &stream = m_streams.at(output.id);
@@ -170,6 +173,7 @@ void EngineLoop::sendFinished(const FinishedSequence &finished, ErrorCode code)
     event.code = code;
     event.error = finished.error;
     m_streams.erase(event.id);
+    countFinished(m_totals, event);
     send(std::move(event));
 }
 

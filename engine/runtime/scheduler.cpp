@@ -11,7 +11,7 @@ namespace engine {
 
 Scheduler::Scheduler(const Config &config)
     : m_limits(clampLimits(config.limits))
-    , m_policy(config.policy)
+    , m_rules(config.rules)
     , m_maxModelLen(config.maxModelLen)
     , m_variants(config.variants)
     , m_blocks(config.kv.numBlocks, config.kv.blockTokens, config.kv.prefixCaching)
@@ -71,11 +71,11 @@ void Scheduler::enqueue(Entry sequence)
 
 bool Scheduler::comesBefore(const Sequence &a, const Sequence &b) const
 {
-    if (m_policy == SchedulingPolicy::Priority && a.priority != b.priority)
+    if (m_rules.policy == SchedulingPolicy::Priority && a.priority != b.priority)
         return a.priority < b.priority;
     if (a.preempted != b.preempted)
         return a.preempted;
-    if (m_policy == SchedulingPolicy::Shortest) {
+    if (m_rules.policy == SchedulingPolicy::Shortest) {
         const bool agedA = a.overtaken >= maxOvertaken;
         const bool agedB = b.overtaken >= maxOvertaken;
         if (agedA != agedB)
@@ -139,7 +139,7 @@ bool Scheduler::betterVictim(std::size_t indexA, std::size_t indexB) const
     const bool pausedB = indexB >= active();
     if (pausedA != pausedB)
         return pausedA;
-    if (m_policy == SchedulingPolicy::Priority && a.priority != b.priority)
+    if (m_rules.policy == SchedulingPolicy::Priority && a.priority != b.priority)
         return a.priority > b.priority;
     const std::int64_t freedA = m_blocks.exclusiveBlocks(a.table);
     const std::int64_t freedB = m_blocks.exclusiveBlocks(b.table);
@@ -152,8 +152,10 @@ bool Scheduler::betterVictim(std::size_t indexA, std::size_t indexB) const
 
 void Scheduler::preempt(Sequence &sequence)
 {
-    restart(sequence);
     ++m_preemptions;
+    ++sequence.preemptions;
+    m_preempted.push_back(sequence.id);
+    restart(sequence);
 }
 
 /// Gives back a sequence's blocks; it waits, before new requests, to be computed again from its tokens.
@@ -208,7 +210,7 @@ void Scheduler::admit(double now, int tokenCap)
             break; // its turn is kept for it until it fits
         ++index;
     }
-    if (m_policy == SchedulingPolicy::Shortest)
+    if (m_rules.policy == SchedulingPolicy::Shortest)
         std::ranges::stable_sort(m_waiting, [this](const Entry &a, const Entry &b) { return comesBefore(*a, *b); });
 }
 
@@ -217,7 +219,7 @@ void Scheduler::countOvertaken(std::size_t index, const Sequence &admitted)
 {
     for (std::size_t i = 0; i < m_waiting.size(); ++i) {
         const bool passed =
-            i < index || (m_policy == SchedulingPolicy::Shortest && m_waiting[i]->order < admitted.order);
+            i < index || (m_rules.policy == SchedulingPolicy::Shortest && m_waiting[i]->order < admitted.order);
         m_waiting[i]->overtaken += passed ? 1 : 0;
     }
 }
@@ -226,8 +228,7 @@ bool Scheduler::tryAdmit(Sequence &sequence, double now)
 {
     const PrefixMatch match = m_blocks.match(sequence.tokens, m_variants.of(sequence.size()));
     const int needed = m_blocks.blocksForTokens(sequence.size()) - static_cast<int>(match.blocks.size());
-    const int reserve = m_running.empty() ? 0 : m_blocks.blocks() / reserveDivisor;
-    if (needed + match.unreferenced + reserve > m_blocks.freeBlocks())
+    if (needed + match.unreferenced + reserveBlocks() > m_blocks.freeBlocks())
         return false;
     m_blocks.adopt(sequence.table, match);
     CHECK(m_blocks.grow(sequence.table, sequence.size()));
@@ -239,7 +240,49 @@ bool Scheduler::tryAdmit(Sequence &sequence, double now)
         m_prefixQueryTokens += static_cast<std::uint64_t>(sequence.promptTokens);
         m_prefixHitTokens += static_cast<std::uint64_t>(match.tokens);
     }
+    m_admitted.push_back(sequence.id);
     return true;
+}
+
+/// Blocks that admission leaves free for the growth of what runs already.
+int Scheduler::reserveBlocks() const
+{
+    return m_running.empty() ? 0 : static_cast<int>(m_blocks.blocks() * m_rules.admissionReserve);
+}
+
+void Scheduler::setRules(const AdmissionRules &rules)
+{
+    m_rules = rules;
+    std::ranges::stable_sort(m_waiting, [this](const Entry &a, const Entry &b) { return comesBefore(*a, *b); });
+}
+
+std::int64_t Scheduler::waitingTokens() const
+{
+    std::int64_t tokens = 0;
+    for (const Entry &entry : m_waiting)
+        tokens += entry->size();
+    return tokens;
+}
+
+Scheduler::QueueLoad Scheduler::queued(int newTokens) const
+{
+    QueueLoad load{static_cast<int>(m_waiting.size()), waitingTokens()};
+    std::size_t places = static_cast<std::size_t>(m_limits.maxNumSeqs) - active();
+    int free = m_blocks.freeBlocks() - reserveBlocks();
+    const auto fits = [&](int tokens) {
+        free -= m_blocks.blocksForTokens(tokens);
+        return places-- > 0 && free >= 0;
+    };
+    std::size_t index = 0;
+    for (; index < m_waiting.size() && places > 0 && fits(m_waiting[index]->size()); ++index) {
+        --load.requests;
+        load.tokens -= m_waiting[index]->size();
+    }
+    if (newTokens > 0 && !(index == m_waiting.size() && places > 0 && fits(newTokens))) {
+        ++load.requests;
+        load.tokens += newTokens;
+    }
+    return load;
 }
 
 std::vector<Scheduler::Part> Scheduler::share(int tokenCap) const

@@ -57,7 +57,7 @@ class Scheduler {
 public:
     struct Config {
         BatchLimits limits;
-        SchedulingPolicy policy = SchedulingPolicy::Fcfs;
+        AdmissionRules rules;
         int maxModelLen = 0; ///< prompt + output of one request
         KvPoolConfig kv;     ///< numBlocks and blockTokens in force
         RopeVariants variants;
@@ -76,6 +76,9 @@ public:
     /// Acts at the next schedule(). When fewer may run than do, the youngest pause with their blocks.
     void setLimits(const BatchLimits &limits) { m_limits = clampLimits(limits); }
     [[nodiscard]] const BatchLimits &limits() const { return m_limits; }
+    /// Acts at the next schedule(); what waits is put in the new order.
+    void setRules(const AdmissionRules &rules);
+    [[nodiscard]] const AdmissionRules &rules() const { return m_rules; }
     /// Replaces the pool; what was cached is lost. \pre idle()
     void setPool(const KvPoolConfig &kv);
     /// At least one sequence, and at least one token for each.
@@ -91,7 +94,16 @@ public:
     [[nodiscard]] bool idle() const { return m_running.empty() && m_waiting.empty(); }
     [[nodiscard]] int running() const; ///< at most maxNumSeqs
     [[nodiscard]] int waiting() const { return static_cast<int>(m_waiting.size() + m_running.size()) - running(); }
+    /// What waits although there may be places: the front of the queue that fits now is not counted.
+    struct QueueLoad {
+        int requests = 0;
+        std::int64_t tokens = 0;
+    };
+    /// With one more request of `newTokens` tokens behind all others, when that is not 0.
+    [[nodiscard]] QueueLoad queued(int newTokens = 0) const;
+    [[nodiscard]] std::int64_t waitingTokens() const;
     [[nodiscard]] std::uint64_t preemptions() const { return m_preemptions; }
+    [[nodiscard]] std::uint64_t prefixQueryTokens() const { return m_prefixQueryTokens; }
     [[nodiscard]] std::uint64_t prefixHitTokens() const { return m_prefixHitTokens; }
     [[nodiscard]] std::uint64_t steps() const { return m_steps; }
     [[nodiscard]] int maxRunning() const { return m_maxRunning; }
@@ -100,10 +112,9 @@ public:
     /// Empty when block bookkeeping and sequences agree.
     [[nodiscard]] std::string audit() const;
 
-    static constexpr int maxOvertaken = 64;  ///< admissions that may pass a request by before its turn is kept for it
-    static constexpr int reserveDivisor = 5; ///< a fifth of the pool stays free when admitting beside running requests
-    static constexpr int shareDivisor = 4;   ///< of a step that one prompt gets while others wait
-    static constexpr int maxPassed = 32;     ///< waiting requests that do not fit before the search ends
+    static constexpr int maxOvertaken = 64; ///< admissions that may pass a request by before its turn is kept for it
+    static constexpr int shareDivisor = 4;  ///< of a step that one prompt gets while others wait
+    static constexpr int maxPassed = 32;    ///< waiting requests that do not fit before the search ends
 
 private:
     using Entry = std::unique_ptr<Sequence>;
@@ -121,6 +132,7 @@ private:
     void admit(double now, int tokenCap);
     void countOvertaken(std::size_t index, const Sequence &admitted);
     [[nodiscard]] bool tryAdmit(Sequence &sequence, double now);
+    [[nodiscard]] int reserveBlocks() const;
     [[nodiscard]] bool comesBefore(const Sequence &a, const Sequence &b) const;
     [[nodiscard]] int promptBudget(int tokenCap) const;
     [[nodiscard]] int promptShare(int budget) const;
@@ -135,7 +147,7 @@ private:
     [[nodiscard]] std::size_t active() const; ///< of m_running, those that may run
 
     BatchLimits m_limits;
-    SchedulingPolicy m_policy;
+    AdmissionRules m_rules;
     int m_maxModelLen;
     RopeVariants m_variants;
     BlockManager m_blocks;
@@ -148,6 +160,8 @@ private:
     std::uint64_t m_prefixQueryTokens = 0;
     std::uint64_t m_prefixHitTokens = 0;
     int m_maxRunning = 0;
+    std::vector<RequestId> m_admitted;  // since the last commit
+    std::vector<RequestId> m_preempted; // since the last commit
 };
 
 } // namespace engine

@@ -15,6 +15,8 @@ CommitResult Scheduler::commit(const Batch &batch, std::span<const RowResult> re
     ++m_steps;
     m_maxRunning = std::max(m_maxRunning, running());
     fillStats(batch, out.stats, now);
+    out.stats.admitted = std::exchange(m_admitted, {});
+    out.stats.preempted = std::exchange(m_preempted, {});
     for (const BatchRow &row : batch.rows)
         advance(row, results, out, now);
     return out;
@@ -71,6 +73,7 @@ void Scheduler::append(Sequence &sequence, int token, StepStats &stats, double n
     if (sequence.firstTokenAt < 0) {
         sequence.firstTokenAt = now;
         stats.ttftMs.push_back((now - sequence.arrivedAt) * 1000.0);
+        stats.answeredPromptTokens += sequence.promptTokens;
     } else {
         stats.itlMs.push_back((now - sequence.lastTokenAt) * 1000.0);
     }

@@ -22,9 +22,11 @@ struct Sequence {
 
     int computed = 0; ///< leading tokens whose keys and values are in the cache
     BlockTable table;
-    bool preempted = false;  ///< waits to be resumed
-    int overtaken = 0;       ///< requests that came later and were admitted first
-    int cachedTokens = 0;    ///< of the prompt, found in the prefix cache at the first admission
+    bool preempted = false; ///< waits to be resumed
+    int overtaken = 0;      ///< requests that came later and were admitted first
+    int cachedTokens = 0;   ///< of the prompt, found in the prefix cache at the first admission
+    int preemptions = 0;
+    int missPosition = -1;   ///< first prompt token that differs from all cached content, or -1
     std::uint64_t order = 0; ///< of arrival, from 1
 
     double arrivedAt = 0;

@@ -29,6 +29,7 @@ public:
     /// \throws Error; the old value stays in force
     virtual std::string applyKvPool(const KvPoolConfig &kv) = 0;
     virtual std::string applyLimits(const BatchLimits &limits) = 0;
+    virtual std::string applyRules(const AdmissionRules &rules) = 0;
     virtual std::string applyThreads(int threads) = 0;
     /// Empty while the files are the ones that were opened; else one sentence.
     [[nodiscard]] virtual std::string checkFileUnchanged() const = 0;

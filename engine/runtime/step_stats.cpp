@@ -7,7 +7,8 @@ namespace engine {
 
 Usage usageOf(const Sequence &sequence)
 {
-    return {sequence.promptTokens, sequence.outputTokens(), sequence.cachedTokens};
+    return {sequence.promptTokens, sequence.outputTokens(), sequence.cachedTokens, sequence.missPosition,
+            sequence.preemptions};
 }
 
 Timings timingsOf(const Sequence &sequence, double now)
@@ -21,7 +22,9 @@ Timings timingsOf(const Sequence &sequence, double now)
     if (!hasOutput)
         return timings;
     timings.ttftMs = (sequence.firstTokenAt - sequence.arrivedAt) * ms;
+    timings.decodeMs = (sequence.lastTokenAt - sequence.firstTokenAt) * ms;
     const double prefillSeconds = sequence.firstTokenAt - admitted;
+    timings.prefillMs = prefillSeconds * ms;
     if (prefillSeconds > 0)
         timings.promptTokensPerSecond = (sequence.promptTokens - sequence.cachedTokens) / prefillSeconds;
     if (sequence.outputTokens() > 1) {

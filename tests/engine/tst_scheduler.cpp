@@ -205,7 +205,7 @@ private slots:
     {
         const auto orderOf = [](SchedulingPolicy policy) {
             Scheduler::Config c = config(100, 8, {1, 64});
-            c.policy = policy;
+            c.rules.policy = policy;
             Rig rig(c);
             rig.add(promptOf(30, 1), 2, 5);
             rig.add(promptOf(10, 2), 2, 7);
@@ -223,7 +223,7 @@ private slots:
     void lowPriorityIsPreemptedFirst()
     {
         Scheduler::Config c = config(8, 8, {8, 64});
-        c.policy = SchedulingPolicy::Priority;
+        c.rules.policy = SchedulingPolicy::Priority;
         Rig rig(c);
         const RequestId low = rig.add(promptOf(17, 1), 30, 9);
         const RequestId high = rig.add(promptOf(23, 2), 30, 1);
@@ -244,7 +244,7 @@ private slots:
     {
         QFETCH(int, policy);
         Scheduler::Config c = config(20, 8, {8, 64});
-        c.policy = static_cast<SchedulingPolicy>(policy);
+        c.rules.policy = static_cast<SchedulingPolicy>(policy);
         c.kv.prefixCaching = false;
         Rig rig(c);
         rig.add(promptOf(40, 1), 10);

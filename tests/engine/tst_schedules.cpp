@@ -58,7 +58,7 @@ private:
         const auto pick = [&random](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
         const int blockTokens = 8 << pick(5);
         Scheduler::Config c = config(0, blockTokens, {1 + pick(10), 1 + pick(90)});
-        c.policy = static_cast<SchedulingPolicy>(pick(3));
+        c.rules.policy = static_cast<SchedulingPolicy>(pick(3));
         c.kv.prefixCaching = pick(4) != 0;
         c.maxModelLen = 60 + pick(200);
         c.variants = {pick(2) ? 0 : 10 + pick(c.maxModelLen), pick(2) != 0};

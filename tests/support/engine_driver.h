@@ -72,6 +72,7 @@ public:
     std::vector<engine::ModelFileChanged> changed;
     std::vector<engine::SamplingRefused> refused;
     std::vector<engine::LoadProgress> progress;
+    std::vector<engine::EngineNotice> notices;
     int unloaded = 0;
 
 private:
@@ -81,6 +82,7 @@ private:
     void note(engine::ModelUnloaded & /*e*/) { ++unloaded; }
     void note(engine::ModelFileChanged &e) { changed.push_back(e); }
     void note(engine::ParametersApplied &e) { applied.push_back(e); }
+    void note(engine::EngineNotice &e) { notices.push_back(e); }
     void note(engine::RequestAccepted &e)
     {
         Answer &answer = answers[e.id];

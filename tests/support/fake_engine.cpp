@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/support/fake_engine.h"
 
+#include "engine/runtime/totals.h"
+
 #include <algorithm>
 #include <chrono>
 
@@ -139,12 +141,21 @@ std::vector<RequestId> FakeEngine::submitAll(std::vector<Request> requests)
         m_submitted.push_back(request);
         m_sampling[id] = request.sampling;
         if (m_loaded.empty()) {
-            RequestFinished refused;
-            refused.id = id;
-            refused.reason = FinishReason::Failed;
-            refused.code = ErrorCode::InvalidArgument;
-            refused.error = "no model is loaded";
-            pushLocked(refused);
+            refuseLocked(id, ErrorCode::InvalidArgument, "no model is loaded");
+            continue;
+        }
+        if (const int most = m_config.maxNumQueuedReqs; most > 0 && queuedLocked() > most) {
+            refuseLocked(id, ErrorCode::Busy,
+                         "the queue is full: " + std::to_string(queuedLocked() - 1) + " requests wait, allowed are "
+                             + std::to_string(most) + " (max-num-queued-reqs)");
+            continue;
+        }
+        const std::int64_t tokens = std::int64_t{queuedLocked()} * m_script.promptTokens;
+        if (const std::int64_t most = m_config.maxNumQueuedTokens; most > 0 && tokens > most) {
+            refuseLocked(id, ErrorCode::Busy,
+                         "the queue is full: with this request " + std::to_string(tokens)
+                             + " prompt tokens would wait, allowed are " + std::to_string(most)
+                             + " (max-num-queued-tokens)");
             continue;
         }
         Running running;
@@ -157,6 +168,33 @@ std::vector<RequestId> FakeEngine::submitAll(std::vector<Request> requests)
     }
     wakeAndUnlock(lock);
     return ids;
+}
+
+/// Requests that would wait for a place with one more.
+int FakeEngine::queuedLocked() const
+{
+    return std::max(0, int(m_running.size()) + 1 - std::max(1, m_config.limits.maxNumSeqs));
+}
+
+void FakeEngine::refuseLocked(RequestId id, ErrorCode code, const std::string &error)
+{
+    RequestFinished refused;
+    refused.id = id;
+    refused.reason = FinishReason::Failed;
+    refused.code = code;
+    refused.error = error;
+    if (code == ErrorCode::Busy)
+        refused.retryAfterSeconds = estimatedWaitSeconds(m_totals, queuedLocked(), int(m_running.size()));
+    countFinished(m_totals, refused);
+    pushLocked(std::move(refused));
+}
+
+std::vector<RequestId> FakeEngine::submitForks(Request request, int n)
+{
+    std::vector<Request> forks(std::size_t(std::max(n, 1)), request);
+    for (std::size_t i = 0; request.sampling.seed && i < forks.size(); ++i)
+        forks[i].sampling.seed = *request.sampling.seed + i;
+    return submitAll(std::move(forks));
 }
 
 void FakeEngine::cancel(RequestId id)
@@ -185,6 +223,15 @@ std::uint64_t FakeEngine::setLimits(const BatchLimits &limits)
 {
     std::unique_lock lock(m_mutex);
     m_config.limits = limits;
+    const std::uint64_t revision = appliedLocked();
+    wakeAndUnlock(lock);
+    return revision;
+}
+
+std::uint64_t FakeEngine::setRules(const AdmissionRules &rules)
+{
+    std::unique_lock lock(m_mutex);
+    static_cast<AdmissionRules &>(m_config) = rules;
     const std::uint64_t revision = appliedLocked();
     wakeAndUnlock(lock);
     return revision;
@@ -234,7 +281,15 @@ EngineTotals FakeEngine::totals() const
     totals.blocksTotal = m_script.numBlocks;
     totals.blocksFree = int(std::count_if(m_blocks.begin(), m_blocks.end(),
                                           [](const BlockInfo &b) { return b.state != BlockState::Used; }));
+    const int allowed = std::max(1, m_config.limits.maxNumSeqs);
+    totals.running = std::min(int(m_running.size()), allowed);
+    totals.waiting = int(m_running.size()) - totals.running;
+    totals.waitingTokens = std::int64_t{totals.waiting} * m_script.promptTokens;
+    totals.kvUsage = 1.0 - double(totals.blocksFree) / std::max(1, totals.blocksTotal);
     totals.kvBytes = m_config.kv.budgetBytes;
+    totals.memory.weights = totals.weightBytes;
+    totals.memory.kvUsed = std::size_t(double(totals.kvBytes) * totals.kvUsage);
+    totals.memory.kvFree = totals.kvBytes - totals.memory.kvUsed;
     return totals;
 }
 
@@ -333,6 +388,9 @@ StepRow FakeEngine::advanceLocked(RequestId id, Running &running, StepStats &sta
         if (++running.generated == 1) {
             running.firstToken = stats.time;
             stats.ttftMs.push_back((stats.time - running.arrived) * 1000);
+            stats.answeredPromptTokens += m_script.promptTokens;
+            m_totals.prefixQueryTokens += std::uint64_t(m_script.promptTokens);
+            m_totals.prefixHitTokens += std::uint64_t(m_script.cachedTokens);
         } else {
             stats.itlMs.push_back((stats.time - running.lastToken) * 1000);
         }
@@ -373,8 +431,7 @@ void FakeEngine::step()
         stats.blocksUsed += block.state == BlockState::Used;
         stats.blocksCached += block.state == BlockState::Cached;
     }
-    m_totals.steps = m_step;
-    m_totals.maxRunning = std::max(m_totals.maxRunning, stats.running);
+    countStep(m_totals, stats);
     m_steps.push_back(std::move(stats));
     for (const RequestId id : ids) {
         const auto it = m_running.find(id);
@@ -403,6 +460,9 @@ void FakeEngine::finishLocked(RequestId id, FinishReason reason)
         event.timings.tpotMs = (running.lastToken - running.firstToken) * 1000 / (running.generated - 1);
         event.timings.tokensPerSecond = event.timings.tpotMs > 0 ? 1000 / event.timings.tpotMs : 0;
     }
+    event.timings.prefillMs = event.timings.ttftMs;
+    event.timings.decodeMs = event.timings.e2eMs - event.timings.ttftMs;
+    countFinished(m_totals, event);
     pushLocked(std::move(event));
 }
 

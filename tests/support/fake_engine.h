@@ -38,9 +38,11 @@ public:
     void unloadModel() override;
     engine::RequestId submit(engine::Request request) override;
     std::vector<engine::RequestId> submitAll(std::vector<engine::Request> requests) override;
+    std::vector<engine::RequestId> submitForks(engine::Request request, int n) override;
     void cancel(engine::RequestId id) override;
     void setSampling(engine::RequestId id, const engine::SamplingParams &sampling) override;
     std::uint64_t setLimits(const engine::BatchLimits &limits) override;
+    std::uint64_t setRules(const engine::AdmissionRules &rules) override;
     std::uint64_t setKvPool(const engine::KvPoolConfig &kv) override;
     std::uint64_t setThreads(int threads) override;
     std::vector<engine::Event> takeEvents() override;
@@ -80,6 +82,8 @@ private:
         std::vector<int> blocks;
     };
 
+    void refuseLocked(engine::RequestId id, engine::ErrorCode code, const std::string &error);
+    [[nodiscard]] int queuedLocked() const;
     void pushLocked(engine::Event event);
     void wakeAndUnlock(std::unique_lock<std::mutex> &lock);
     void finishLocked(engine::RequestId id, engine::FinishReason reason);

@@ -98,6 +98,12 @@ std::string FakeServedModel::applyLimits(const BatchLimits &limits)
     return {};
 }
 
+std::string FakeServedModel::applyRules(const AdmissionRules &rules)
+{
+    static_cast<AdmissionRules &>(m_info.effective) = rules;
+    return {};
+}
+
 std::string FakeServedModel::applyThreads(int threads)
 {
     m_model.setThreads(threads);

@@ -57,6 +57,7 @@ public:
     [[nodiscard]] engine::StepExecutor &executor() override { return m_model; }
     std::string applyKvPool(const engine::KvPoolConfig &kv) override;
     std::string applyLimits(const engine::BatchLimits &limits) override;
+    std::string applyRules(const engine::AdmissionRules &rules) override;
     std::string applyThreads(int threads) override;
     [[nodiscard]] std::string checkFileUnchanged() const override;
 
