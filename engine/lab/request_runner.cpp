@@ -9,7 +9,7 @@ namespace engine {
 namespace {
 
 /// How often a waiting call looks at its stop token.
-constexpr std::chrono::milliseconds StopPoll{50};
+constexpr double StopPoll = 0.05; // seconds
 
 /// The requests of one run() call by engine id.
 class OpenRequests {
@@ -85,10 +85,10 @@ RequestRunner::~RequestRunner()
     m_engine.setWakeCallback({});
 }
 
-std::vector<Event> RequestRunner::waitForEvents()
+std::vector<Event> RequestRunner::waitForEvents(double seconds)
 {
     std::unique_lock lock(m_mutex);
-    m_ready.wait_for(lock, StopPoll, [this] { return m_wake; });
+    m_ready.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return m_wake; });
     m_wake = false;
     lock.unlock();
     return m_engine.takeEvents();
@@ -102,7 +102,7 @@ ModelInfo RequestRunner::load(const std::string &path, const EngineConfig &confi
     while (true) {
         if (stop.stop_requested() && !std::exchange(cancelled, true))
             m_engine.cancelLoad();
-        for (const Event &event : waitForEvents()) {
+        for (const Event &event : waitForEvents(StopPoll)) {
             if (const auto *progress = std::get_if<LoadProgress>(&event)) {
                 if (onProgress)
                     onProgress(*progress);
@@ -127,7 +127,7 @@ void RequestRunner::run(std::vector<Request> requests, std::stop_token stop, con
         if (stop.stop_requested() && !std::exchange(cancelled, true))
             for (const RequestId id : ids)
                 m_engine.cancel(id);
-        for (const Event &event : waitForEvents())
+        for (const Event &event : waitForEvents(StopPoll))
             if (!open.take(event, onText, onFinished) && m_onOther)
                 m_onOther(event);
     }

@@ -45,9 +45,11 @@ public:
     /// Called for events that belong to no request of this runner (a changed model file, applied parameters).
     void setOtherEvents(std::function<void(const Event &)> onEvent) { m_onOther = std::move(onEvent); }
 
-private:
-    [[nodiscard]] std::vector<Event> waitForEvents();
+    /// The engine's events since the last call; waits for some at most `seconds`. For callers that keep their own
+    /// account of requests; not while run() or load() waits.
+    [[nodiscard]] std::vector<Event> waitForEvents(double seconds);
 
+private:
     Engine &m_engine;
     std::function<void(const Event &)> m_onOther;
     std::mutex m_mutex;
