@@ -37,6 +37,8 @@ void addLogits(CLI::App &app, const Select &select);
 void addPerplexity(CLI::App &app, const Select &select);
 void addServe(CLI::App &app, const Select &select);
 void addBench(CLI::App &app, const Select &select);
+void addExperiment(CLI::App &app, const Select &select);
+void addLoad(CLI::App &app, const Select &select);
 void addQuantize(CLI::App &app, const Select &select);
 
 } // namespace cli

@@ -29,6 +29,8 @@ void addCommands(CLI::App &app, const cli::Select &select)
     cli::addPerplexity(app, select);
     cli::addServe(app, select);
     cli::addBench(app, select);
+    cli::addLoad(app, select);
+    cli::addExperiment(app, select);
     cli::addQuantize(app, select);
     cli::addDevices(app, select);
 }

@@ -37,6 +37,14 @@ struct KvPoolConfig {
     bool operator==(const KvPoolConfig &) const = default;
 };
 
+/// How serving was done before; each switches one system off. For experiments only.
+struct ServingBaselines {
+    bool reserveMaxLength = false; ///< a request takes blocks for max-model-len at once, as one contiguous piece would
+    bool staticBatches = false;    ///< nobody joins before the whole batch has ended
+    bool wholePrompts = false;     ///< a prompt is computed in one step, as far as the step's tokens reach
+    bool operator==(const ServingBaselines &) const = default;
+};
+
 /// Everything that loading a model needs to know. Requested values; ModelInfo holds the effective ones.
 struct EngineConfig : AdmissionRules {
     std::string device = "auto"; ///< auto, cpu
@@ -48,6 +56,7 @@ struct EngineConfig : AdmissionRules {
     double stepTimeoutSeconds = 60; ///< a step that takes longer is reported; 0 = never
     bool deterministic = true;
     bool profile = false;
+    ServingBaselines baselines;
     BatchLimits limits;
     KvPoolConfig kv;
 };

@@ -63,6 +63,7 @@ private:
     template<typename Change> [[nodiscard]] std::string tryChange(const Change &change);
 
     bool step();
+    [[nodiscard]] int tokenCap() const;
     [[nodiscard]] std::vector<RowResult> sample(const Batch &batch, const kernels::TensorView &logits);
     [[nodiscard]] RowResult sampleRow(const BatchRow &row, std::span<const float> logits);
     void publishStep(const Batch &batch, CommitResult &result, double started);

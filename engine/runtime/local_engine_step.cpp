@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/runtime/local_engine_loop.h"
 
+#include "engine/runtime/baselines/serving_baselines.h"
 #include "engine/runtime/totals.h"
 
 #include <algorithm>
@@ -37,13 +38,19 @@ std::string PublishedState::blockText(int block) const
     }
 }
 
+/// Prompt tokens that this step may take so that it ends in time; 0 = no limit.
+int EngineLoop::tokenCap() const
+{
+    return baselines::takesWholePrompts(m_model->info().effective.baselines) ? 0 : m_pacer.promptTokens();
+}
+
 /// One step, if there is anything to do. Its failure ends the requests that took part, and no others.
 bool EngineLoop::step()
 {
     if (!m_scheduler)
         return false;
     const double started = now();
-    const Batch batch = m_scheduler->schedule(started, m_pacer.promptTokens());
+    const Batch batch = m_scheduler->schedule(started, tokenCap());
     if (batch.empty())
         return false;
     m_mapIsOld = true;

@@ -2,6 +2,7 @@
 #include "engine/runtime/scheduler.h"
 
 #include "engine/api/error.h"
+#include "engine/runtime/baselines/serving_baselines.h"
 
 #include <algorithm>
 #include <limits>
@@ -14,6 +15,7 @@ Scheduler::Scheduler(const Config &config)
     , m_rules(config.rules)
     , m_maxModelLen(config.maxModelLen)
     , m_variants(config.variants)
+    , m_baselines(config.baselines)
     , m_blocks(config.kv.numBlocks, config.kv.blockTokens, config.kv.prefixCaching)
 {
 }
@@ -185,18 +187,22 @@ int Scheduler::promptShare(int budget) const
     std::size_t claims = m_waiting.size();
     for (std::size_t i = 0; i < active(); ++i)
         claims += m_running[i]->pending() > 1 ? 1 : 0;
-    return claims > 1 ? std::max(budget / shareDivisor, m_blocks.blockTokens()) : budget;
+    return claims > 1 && !baselines::takesWholePrompts(m_baselines)
+        ? std::max(budget / shareDivisor, m_blocks.blockTokens())
+        : budget;
 }
 
 void Scheduler::admit(double now, int tokenCap)
 {
+    if (!baselines::mayJoin(m_baselines, m_running.size()))
+        return;
     int left = promptBudget(tokenCap);
     const int shareOfOne = promptShare(left);
     for (std::size_t i = 0; i < active(); ++i)
         if (m_running[i]->pending() > 1)
             left -= std::min(m_running[i]->pending(), shareOfOne);
     std::size_t index = 0;
-    while (index < m_waiting.size() && index < maxPassed && left > 0
+    while (index < m_waiting.size() && index < maxPassed && (left > 0 || m_baselines.staticBatches)
            && m_running.size() < static_cast<std::size_t>(m_limits.maxNumSeqs)) {
         Sequence &sequence = *m_waiting[index];
         if (tryAdmit(sequence, now)) {
@@ -227,11 +233,12 @@ void Scheduler::countOvertaken(std::size_t index, const Sequence &admitted)
 bool Scheduler::tryAdmit(Sequence &sequence, double now)
 {
     const PrefixMatch match = m_blocks.match(sequence.tokens, m_variants.of(sequence.size()));
-    const int needed = m_blocks.blocksForTokens(sequence.size()) - static_cast<int>(match.blocks.size());
+    const int slots = baselines::tokensAtAdmission(m_baselines, sequence.size(), contextLimit());
+    const int needed = m_blocks.blocksForTokens(slots) - static_cast<int>(match.blocks.size());
     if (needed + match.unreferenced + reserveBlocks() > m_blocks.freeBlocks())
         return false;
     m_blocks.adopt(sequence.table, match);
-    CHECK(m_blocks.grow(sequence.table, sequence.size()));
+    CHECK(m_blocks.grow(sequence.table, slots));
     sequence.computed = match.tokens;
     sequence.preempted = false;
     if (sequence.admittedAt < 0) {

@@ -61,6 +61,7 @@ public:
         int maxModelLen = 0; ///< prompt + output of one request
         KvPoolConfig kv;     ///< numBlocks and blockTokens in force
         RopeVariants variants;
+        ServingBaselines baselines;
     };
 
     explicit Scheduler(const Config &config);
@@ -150,6 +151,7 @@ private:
     AdmissionRules m_rules;
     int m_maxModelLen;
     RopeVariants m_variants;
+    ServingBaselines m_baselines;
     BlockManager m_blocks;
     std::vector<Entry> m_running; // in order of admission; those beyond maxNumSeqs pause
     std::vector<Entry> m_waiting; // in order of arrival; preempted ones among them

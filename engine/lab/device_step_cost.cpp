@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// step-cost: the roofline of this machine against measured steps.
+#include "engine/api/probe.h"
+#include "engine/lab/bench.h"
+#include "engine/lab/device_experiments.h"
+#include "engine/lab/load_workload.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace engine::device {
+namespace {
+
+constexpr int calibrationTokens = 128;
+constexpr int shortDepth = 16;
+constexpr double tolerance = 0.20;
+
+/// A kind of step: `rows` sequences of `tokens` new tokens each behind `depth` others.
+struct StepKind {
+    std::string name;
+    int rows = 1;
+    int tokens = 1;
+    int depth = 0;
+};
+
+StepWork workOf(const StepKind &kind)
+{
+    StepWork work;
+    work.tokens = kind.rows * kind.tokens;
+    work.logitRows = kind.rows;
+    work.cacheTokens = static_cast<double>(kind.rows) * (kind.depth + kind.tokens);
+    work.scorePairs = work.tokens * (kind.depth + (kind.tokens + 1) / 2.0);
+    return work;
+}
+
+/// The quickest of the steps that have exactly this work.
+double measure(DeviceSide &side, const StepKind &kind, std::uint64_t seed)
+{
+    constexpr int decodes = 24;
+    constexpr int repetitions = 5;
+    const bool decode = kind.tokens == 1;
+    double best = std::numeric_limits<double>::max();
+    for (int i = 0; i < repetitions; ++i) {
+        const int prompt = decode ? kind.depth - decodes / 2 : kind.tokens;
+        const auto list = makeRandomRequests({kind.rows,
+                                              {std::max(prompt, 1), std::max(prompt, 1)},
+                                              {decode ? decodes : 1, decode ? decodes : 1},
+                                              0,
+                                              side.info().vocabSize,
+                                              seed + static_cast<std::uint64_t>(i)});
+        static_cast<void>(side.engine().takeSteps());
+        std::vector<Request> requests;
+        for (const LoadRequest &one : list) {
+            Request request;
+            request.ids = one.ids;
+            request.sampling.temperature = 0;
+            request.sampling.ignoreEos = true;
+            request.sampling.maxTokens = one.outputTokens;
+            requests.push_back(std::move(request));
+        }
+        side.runner().run(std::move(requests), {}, {}, {});
+        for (const StepStats &step : side.engine().takeSteps()) {
+            const bool same = decode ? step.prefillTokens == 0 && step.decodeTokens == kind.rows
+                                     : step.decodeTokens == 0 && step.prefillTokens == kind.rows * kind.tokens;
+            if (same)
+                best = std::min(best, step.duration);
+        }
+    }
+    if (best == std::numeric_limits<double>::max())
+        throw Error(ErrorCode::Internal, "step-cost: no step of the kind \"" + kind.name + "\" was made");
+    return best;
+}
+
+/// The two roofs that the model reaches here, out of one step each: a decode of one sequence, which mostly reads, and a
+/// prompt, which mostly multiplies.
+DeviceRoof calibrate(const ModelShape &shape, double decodeSeconds, double promptSeconds)
+{
+    const double layers = 2 * shape.layerParameters();
+    const double head = 2 * shape.headParameters();
+    DeviceRoof roof;
+    roof.name = "this processor";
+    roof.overlaps = false; // a core that waits for weights does not multiply
+    roof.flopsPerSecond = layers * (calibrationTokens - 1) / std::max(promptSeconds - decodeSeconds, 1e-9);
+    const double reading = decodeSeconds - (layers + head) / roof.flopsPerSecond;
+    const double bytes = shape.weightBytesEach * (shape.layerParameters() + shape.headParameters());
+    roof.bytesPerSecond = bytes / std::max(reading, 0.01 * decodeSeconds);
+    return roof;
+}
+
+ModelShape shapeOf(const DeviceTrial &trial, const ModelInfo &info)
+{
+    ModelShape shape = makeAttentionProbe(trial.path, trial.config)->shape();
+    const double dense = shape.layerParameters() + shape.headParameters();
+    const auto actual = static_cast<double>(info.parameters);
+    const double untied = dense + shape.headParameters();
+    if (std::min(std::abs(dense - actual), std::abs(untied - actual)) > 0.05 * actual)
+        throw Error(ErrorCode::Refused,
+                    trial.path + ": found " + std::to_string(info.parameters) + " parameters, wanted the "
+                        + std::to_string(static_cast<std::int64_t>(dense))
+                        + " of a dense model with gated feed-forward layers, whose steps can be predicted");
+    shape.weightBytesEach = static_cast<double>(info.bytesPerToken) / dense;
+    shape.kvBytesEach =
+        static_cast<double>(info.kvBytesPerToken) / (2.0 * shape.layers * shape.kvHeads * shape.headDim);
+    return shape;
+}
+
+} // namespace
+
+ExperimentResult stepCost(const DeviceTrial &trial)
+{
+    EngineConfig config = trial.config;
+    config.kv.prefixCaching = false;
+    config.kv.numBlocks = 0;
+    config.kv.budgetBytes = 0;
+    config.limits = {32, 1024};
+    config.baselines.wholePrompts = true; // steps of the sizes asked for
+    DeviceSide side(trial.path, config, trial.hooks);
+    const ModelShape shape = shapeOf(trial, side.info());
+    tellStage(trial.hooks, "step-cost: roofs");
+    const double decode = measure(side, {"decode", 1, 1, shortDepth}, trial.seed);
+    const double prompt = measure(side, {"prompt", 1, calibrationTokens, 0}, trial.seed);
+    const DeviceRoof roof = calibrate(shape, decode, prompt);
+
+    const int deep = std::min(512, side.info().effective.maxModelLen / 2);
+    const std::vector<StepKind> kinds{
+        {"decode_2", 2, 1, shortDepth},   {"decode_4", 4, 1, shortDepth}, {"decode_8", 8, 1, shortDepth},
+        {"decode_16", 16, 1, shortDepth}, {"decode_1_deep", 1, 1, deep},  {"decode_8_deep", 8, 1, deep},
+        {"prompt_32", 1, 32, 0},          {"prompt_64", 1, 64, 0},        {"prompt_256", 1, std::min(256, deep), 0}};
+    ExperimentResult result;
+    double worst = 0;
+    double sum = 0;
+    for (const StepKind &kind : kinds) {
+        tellStage(trial.hooks, "step-cost: " + kind.name);
+        const double predicted = stepSeconds(roof, shape, workOf(kind));
+        const double measured = measure(side, kind, trial.seed);
+        result.baseline.emplace_back(kind.name + "_ms", predicted * 1e3);
+        result.treatment.emplace_back(kind.name + "_ms", measured * 1e3);
+        worst = std::max(worst, std::abs(predicted / measured - 1));
+        sum += predicted / measured;
+    }
+    result.claim = "the same cost model with this processor's roofs predicts its steps within 20 %";
+    result.ratio = sum / static_cast<double>(kinds.size());
+    result.holds = worst <= tolerance;
+    result.bound =
+        "kernels reach other shares of the roofs with few rows than with many, and whatever else runs on this "
+        "machine lengthens steps";
+    result.config = describeDevice(side.info(), trial.seed);
+    result.config.emplace_back("gflops_reached", roof.flopsPerSecond / 1e9);
+    result.config.emplace_back("gbps_reached", roof.bytesPerSecond / 1e9);
+    result.config.emplace_back("read_gbps_measured", measureReadBandwidth(side.info().effective.threads) / 1e9);
+    result.config.emplace_back("worst_error", worst);
+    return result;
+}
+
+} // namespace engine::device

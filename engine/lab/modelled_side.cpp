@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/lab/modelled_side.h"
+
+#include "engine/lab/kv_usage.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace engine {
+namespace {
+
+LoadSample sampleOf(const ModelledOutcome &outcome)
+{
+    const RequestFinished &finished = outcome.finished;
+    LoadSample sample;
+    sample.outcome = finished.reason != FinishReason::Failed ? LoadOutcome::Completed
+        : finished.code == ErrorCode::Busy                   ? LoadOutcome::Rejected
+                                                             : LoadOutcome::Failed;
+    sample.sentAt = outcome.request.arrival;
+    sample.endedAt = outcome.endedAt;
+    sample.promptTokens = finished.usage.promptTokens;
+    sample.outputTokens = finished.usage.completionTokens;
+    sample.cachedTokens = finished.usage.cachedTokens;
+    sample.ttftMs = finished.timings.ttftMs;
+    sample.tpotMs = finished.timings.tpotMs;
+    sample.e2eMs = finished.timings.e2eMs;
+    sample.queueMs = finished.timings.queueMs;
+    sample.error = finished.error;
+    return sample;
+}
+
+} // namespace
+
+ModelledSetup defaultSetup(const ModelledTarget &target)
+{
+    ModelledSetup setup;
+    setup.maxModelLen = std::min(target.shape.contextLength, modelledMaxLen);
+    setup.config.limits = {modelledMaxSeqs, 2048};
+    setup.config.kv.blockTokens = 16;
+    setup.config.kv.numBlocks =
+        static_cast<int>(kvTokensThatFit(target, modelledReserve) / setup.config.kv.blockTokens);
+    setup.config.kv.prefixCaching = false;
+    return setup;
+}
+
+LoadReport runSide(const ModelledTarget &target, const ModelledSetup &setup, std::span<const ModelledRequest> requests,
+                   const ModelledFollowUp &followUp)
+{
+    KvUsage usage(setup.config.kv.blockTokens);
+    ServingFigures figures;
+    StepStats last;
+    const auto cost = [&target](const StepWork &work) { return stepSeconds(target.device, target.shape, work); };
+    const auto onStep = [&](const StepStats &step) {
+        usage.add(step);
+        figures.maxRunning = std::max(figures.maxRunning.value_or(0), step.running);
+        figures.itlMs.insert(figures.itlMs.end(), step.itlMs.begin(), step.itlMs.end());
+        last = step;
+    };
+    std::vector<LoadSample> samples;
+    for (const ModelledOutcome &outcome : runModelled(setup, requests, cost, onStep, followUp))
+        samples.push_back(sampleOf(outcome));
+    figures.preemptions = last.preemptions;
+    if (last.prefixQueryTokens > 0)
+        figures.prefixHitRate = static_cast<double>(last.prefixHitTokens) / static_cast<double>(last.prefixQueryTokens);
+    figures.kvPeakUsage = usage.peak();
+    figures.kvWaste = usage.waste();
+    return summarize(samples, std::move(figures), {});
+}
+
+Figures describeTarget(const ModelledTarget &target, const ModelledSetup &setup, std::uint64_t seed)
+{
+    return {{"device", "modelled " + target.device.name + " x " + std::to_string(target.device.devices)},
+            {"model", target.shape.name},
+            {"bandwidth_gbps", target.device.bytesPerSecond / 1e9},
+            {"bandwidth_share", target.device.bandwidthShare},
+            {"tflops", target.device.flopsPerSecond / 1e12},
+            {"flops_share", target.device.flopsShare},
+            {"max_model_len", std::int64_t{setup.maxModelLen}},
+            {"max_num_seqs", std::int64_t{setup.config.limits.maxNumSeqs}},
+            {"max_num_batched_tokens", std::int64_t{setup.config.limits.maxNumBatchedTokens}},
+            {"kv_tokens", std::int64_t{setup.config.kv.numBlocks} * setup.config.kv.blockTokens},
+            {"block_size", std::int64_t{setup.config.kv.blockTokens}},
+            {"seed", static_cast<std::int64_t>(seed)}};
+}
+
+} // namespace engine
