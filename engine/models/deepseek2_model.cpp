@@ -10,19 +10,26 @@
 namespace engine {
 namespace {
 
-/// Files give 0.1 times the mscale of all dimensions. With it the temperature of yarn moves from cosines and sines to
-/// the scores, squared, since it stood on queries and keys there. A file may say more by attn_factor.
-/// Source: transformers, modeling_deepseek_v3.
+double yarnGrowth(double factor)
+{
+    return factor > 1.0 ? std::log(factor) : 0.0;
+}
+
+/// What yarn multiplies cosines and sines by, "temperature", and the scores, "scale", are one number in files that give
+/// no yarn_log_multiplier m; in those that do, the temperature is attn_factor alone, and the scale has
+/// (1 + m * ln(factor)) squared beside it.
+/// Source: ggml-org/llama.cpp, src/models/deepseek2.cpp and src/llama-context.cpp.
 void applyMscale(const ConfigReader &reader, ModelConfig &config)
 {
     if (config.rope.scaling != RopeScaling::Yarn)
         return;
-    const double growth = config.rope.factor > 1.0 ? std::log(config.rope.factor) : 0.0;
-    const double mscale = 1.0 + reader.number("rope.scaling.yarn_log_multiplier", 0.0) * growth;
-    config.attentionScale = static_cast<float>(config.attentionScale * mscale * mscale);
-    if (reader.has("rope.scaling.yarn_log_multiplier") && !reader.has("rope.scaling.attn_factor")
-        && !reader.has("rope.scaling.yarn_attn_factor"))
-        config.rope.attentionFactor = 1.0 / (1.0 + 0.1 * growth);
+    const double growth = yarnGrowth(config.rope.factor);
+    const double multiplier = reader.number("rope.scaling.yarn_log_multiplier", 0.0);
+    if (multiplier != 0.0)
+        config.rope.attentionFactor /= 1.0 + 0.1 * growth;
+    const double temperature = config.rope.attentionFactor * (1.0 + 0.1 * growth);
+    const double scale = temperature * (1.0 + multiplier * growth);
+    config.attentionScale = static_cast<float>(config.attentionScale * scale * scale);
 }
 
 /// Latent attention, dense layers first, then experts with shared ones. V2 and V3 differ by what the keys say.
@@ -58,6 +65,27 @@ void translateLatent(const HfConfig &config, HfKeys &keys)
         config.refuseValue("attention_bias", "false: latent attention with biases is not supported");
 }
 
+/// The keys that applyMscale() reads, from temperature and scale of the library's class: the first is what the common
+/// translation gives, the second grows by mscale_all_dim. Source: transformers, modeling_deepseek_v3.
+void translateMscale(HfKeys &keys)
+{
+    const Metadata &metadata = keys.metadata();
+    const auto number = [&](const char *key) { return metadata.number(keys.full(key)).value_or(0.0); };
+    const std::string *type = metadata.text(keys.full("rope.scaling.type"));
+    const double growth = yarnGrowth(number("rope.scaling.factor"));
+    if (type == nullptr || *type != "yarn" || growth == 0.0)
+        return;
+    const double temperature = number("rope.scaling.attn_factor") * (1.0 + 0.1 * growth);
+    const double scale = 1.0 + number("rope.scaling.yarn_log_multiplier") * growth;
+    const double multiplier = (scale / temperature - 1.0) / growth;
+    if (std::abs(multiplier) < 1e-9) { // as if there were none: attn_factor stays beside 1 + 0.1 * growth
+        keys.set("rope.scaling.yarn_log_multiplier", 0.0);
+        return;
+    }
+    keys.set("rope.scaling.yarn_log_multiplier", multiplier);
+    keys.set("rope.scaling.attn_factor", temperature);
+}
+
 void translateRouter(const HfConfig &config, HfKeys &keys, bool third)
 {
     constexpr std::int64_t most = 65536;
@@ -83,6 +111,7 @@ void translateRouter(const HfConfig &config, HfKeys &keys, bool third)
 void translateDeepseek2(const HfConfig &config, HfKeys &keys)
 {
     translateLatent(config, keys);
+    translateMscale(keys);
     if (!keys.has("expert_count"))
         return;
     if (config.count("moe_layer_freq", 1 << 20, 1) != 1)
