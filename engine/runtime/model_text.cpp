@@ -6,7 +6,6 @@
 #include "engine/runtime/vocabulary.h"
 
 #include <filesystem>
-#include <limits>
 #include <utility>
 
 namespace engine {
@@ -39,17 +38,6 @@ bool isFolder(const Checkpoint &checkpoint)
     return fs::is_directory(checkpoint.path(), ignored);
 }
 
-std::vector<int> endIds(const Metadata &metadata)
-{
-    std::vector<int> ids;
-    for (const std::int64_t id :
-         metadata.integers("tokenizer.ggml.eos_token_ids").value_or(std::vector<std::int64_t>{})) {
-        if (id >= 0 && id <= std::numeric_limits<int>::max())
-            ids.push_back(static_cast<int>(id));
-    }
-    return ids;
-}
-
 } // namespace
 
 std::unique_ptr<Tokenizer> openFolderTokenizer(const std::string &path, std::vector<int> ends)
@@ -72,7 +60,7 @@ std::unique_ptr<Tokenizer> openFolderTokenizer(const std::string &path, std::vec
 std::unique_ptr<Tokenizer> openTokenizer(const Checkpoint &checkpoint)
 {
     if (isFolder(checkpoint))
-        return openFolderTokenizer(checkpoint.path(), endIds(checkpoint.metadata()));
+        return openFolderTokenizer(checkpoint.path(), readEnds(checkpoint.metadata()));
     return makeTokenizer(readVocabulary(checkpoint));
 }
 

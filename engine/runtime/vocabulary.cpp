@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/runtime/vocabulary.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
 
@@ -140,7 +142,39 @@ std::string readText(const Metadata &metadata, const char *key)
     return text != nullptr ? *text : std::string();
 }
 
+std::string readBytes(const Metadata &metadata, const char *key)
+{
+    const auto values = metadata.integers(key);
+    if (!values)
+        return {};
+    const std::string_view type = metadata.typeName(key);
+    if (!type.empty() && type != "array of uint8" && type != "array of int8")
+        refuse(std::string(key) + " must be an array of uint8, found " + std::string(type));
+    std::string bytes;
+    bytes.reserve(values->size());
+    for (const std::int64_t value : *values)
+        bytes.push_back(static_cast<char>(value));
+    return bytes;
+}
+
 } // namespace
+
+bool isNamedPhi3(std::string name)
+{
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return name.find("phi-3") != std::string::npos || name.find("phi3") != std::string::npos;
+}
+
+std::vector<int> readEnds(const Metadata &metadata)
+{
+    std::vector<int> ids;
+    for (const std::int64_t id :
+         metadata.integers("tokenizer.ggml.eos_token_ids").value_or(std::vector<std::int64_t>{})) {
+        if (id >= 0 && id <= std::numeric_limits<int>::max())
+            ids.push_back(static_cast<int>(id));
+    }
+    return ids;
+}
 
 VocabularyData readVocabulary(const Checkpoint &checkpoint)
 {
@@ -167,6 +201,11 @@ VocabularyData readVocabulary(const Checkpoint &checkpoint)
     data.addBos = metadata.boolean("tokenizer.ggml.add_bos_token");
     data.addEos = metadata.boolean("tokenizer.ggml.add_eos_token");
     data.addSpacePrefix = metadata.boolean("tokenizer.ggml.add_space_prefix");
+    data.removeExtraSpaces = metadata.boolean("tokenizer.ggml.remove_extra_whitespaces").value_or(false);
+    data.characterMap = readBytes(metadata, "tokenizer.ggml.precompiled_charsmap");
+    data.stripsBehindSpecial = data.model == "llama" && isNamedPhi3(readText(metadata, "general.name"));
+    data.ends = readEnds(metadata);
+    data.steps = readText(metadata, tokenizerStepsKey);
     checkSuppressed(metadata, tokens);
     checkEmbedding(checkpoint, tokens);
     return data;

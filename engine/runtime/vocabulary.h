@@ -4,6 +4,9 @@
 #include "engine/io/checkpoint.h"
 #include "engine/text/tokenizer.h"
 
+#include <string>
+#include <vector>
+
 namespace engine {
 
 /// The vocabulary that a GGUF file's `tokenizer.ggml.*` keys describe, every count, type and id checked against each
@@ -11,5 +14,9 @@ namespace engine {
 /// is for makeTokenizer to say. Special ids outside the vocabulary are refused.
 /// \throws Error Refused naming key and fault
 [[nodiscard]] VocabularyData readVocabulary(const Checkpoint &checkpoint);
+/// The ids of `tokenizer.ggml.eos_token_ids`, which end an answer; whether they exist is for the caller to see.
+[[nodiscard]] std::vector<int> readEnds(const Metadata &metadata);
+/// Whether llama.cpp takes a model of that name for a Phi-3, whose tokens drop the white space behind them.
+[[nodiscard]] bool isNamedPhi3(std::string name);
 
 } // namespace engine

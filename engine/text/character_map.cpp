@@ -103,12 +103,19 @@ std::size_t clusterBytes(std::string_view text)
 
 } // namespace
 
+std::string CharacterMap::bytesOfBase64(std::string_view text)
+{
+    return decodeBase64(text);
+}
+
 CharacterMap CharacterMap::fromBase64(std::string_view text)
 {
+    return text.empty() ? CharacterMap() : fromBytes(decodeBase64(text));
+}
+
+CharacterMap CharacterMap::fromBytes(std::string_view bytes)
+{
     CharacterMap map;
-    if (text.empty())
-        return map;
-    const std::string bytes = decodeBase64(text);
     if (bytes.size() < sizeof(std::uint32_t))
         refuse("has " + std::to_string(bytes.size()) + " bytes, too few");
     const std::size_t trieBytes = readU32(bytes, 0);

@@ -15,6 +15,8 @@ class CharacterMap {
 public:
     /// An empty text gives the map that changes nothing. \throws Error Refused for what is no such table
     [[nodiscard]] static CharacterMap fromBase64(std::string_view text);
+    [[nodiscard]] static CharacterMap fromBytes(std::string_view bytes); ///< as above, of the table's own bytes
+    [[nodiscard]] static std::string bytesOfBase64(std::string_view text);
 
     /// Appends the replaced text; stops soon after `limit` bytes. \pre `text` is valid UTF-8
     void append(std::string_view text, std::string &out, std::size_t limit) const;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "engine/text/pretokenizer.h"
+#include "engine/text/pretokenizer_table.h"
 
 #include "engine/api/error.h"
 #include "engine/text/utf8.h"
 
+#include "engine/text/pretokenizer.h"
+
 #include <algorithm>
-#include <vector>
 
 namespace engine {
 namespace {
@@ -62,43 +63,80 @@ constexpr const char *deepseekPunctuation =
     R"re(\s?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F}\x{3000}-\x{3002}]+)re";
 constexpr const char *cjkAndHangul = R"re([\x{4E00}-\x{9FA5}\x{0800}-\x{4E00}\x{AC00}-\x{D7FF}]+)re";
 constexpr const char *asciiDigitsBy3 = R"re([0-9][0-9][0-9])re";
+constexpr const char *jais2 =
+    R"re((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)re"
+    R"re(\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|)re"
+    R"re(\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1})re";
+constexpr const char *spark =
+    R"re([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|)re"
+    R"re( ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+)re";
+constexpr const char *youtuScripts =
+    R"re([\x{AC00}-\x{D7A3}\x{3131}-\x{318E}]+|[\x{FF01}\x{2026}\x{201C}\x{201D}\x{2018}\x{2019}\x{2014})re"
+    R"re(\x{FF1A}\x{FF1B}\x{FF0C}\x{3001}-\x{303F}\x{FE30}-\x{FE4F}]+|[\x{3105}-\x{312F}]+|)re"
+    R"re([\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+)re";
+constexpr const char *youtu =
+    R"re([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|)re"
+    R"re('m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|)re"
+    R"re('t|'re|'ve|'m|'ll|'d)?|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)re";
+constexpr const char *bloom = R"re( ?[^(\s|.,!?\x{2026}\x{3002}\x{FF0C}\x{3001}\x{0964}\x{06D4}\x{060C})]+)re";
+constexpr const char *digitsFromRight = R"re(\d{1,3}(?=(?:\d{3})*\b))re";
+constexpr const char *threesFromRight = R"re((?=(\d{3})+(?!\d)))re";
+constexpr const char *noContractions =
+    R"re([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)re";
+constexpr const char *lines = R"re([^\n]+|[\n]+)re";
+constexpr const char *exaoneMoe =
+    R"re((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}|)re"
+    R"re( ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+)re";
+constexpr const char *minicpm5 =
+    R"re((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*|)re"
+    R"re(\s*[\r\n]+|\s+(?!\S)|\s+)re";
 
-struct Row {
-    std::vector<std::string_view> names;
-    std::vector<const char *> patterns;
-    bool ignoreMerges = false;
-    bool addsBos = false;
-};
+} // namespace
 
-std::vector<Row> table()
+const std::vector<PreTokenizerRow> &preTokenizerTable()
 {
-    return {
+    static const std::vector<PreTokenizerRow> rows = {
         {{"default"}, {"[\\p{P}\\$\\+<=>\\^~\\|]+", gpt2, "\\p{N}+", asciiDigitsBy3}},
         {{"gpt-2", "phi-2", "jina-es", "jina-de", "jina-v2-es", "jina-v2-de", "gigachat", "a.x-4.0", "mellum",
           "modern-bert", "exaone4", "mpt", "olmo", "jais", "trillion", "granite-docling"},
          {gpt2}},
-        {{"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"}, {digit, gpt2}},
-        {{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"},
+        {{"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"}, {digit, gpt2}},
+        {{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"},
          {llama3},
          true,
          true},
         {{"dbrx", "smaug-bpe", "chatglm-bpe"}, {llama3}},
-        {{"glm4"}, {llama3}, true},
+        {{"glm4", "glm5"}, {llama3}, true},
         {{"qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "megrez", "stablelm2", "hunyuan", "solar-open", "grok-2"},
          {qwen2}},
         {{"qwen35"}, {qwen35}},
         {{"seed-coder"}, {seedCoder}},
         {{"bailingmoe", "bailingmoe2", "llada-moe"}, {bailingMoe}},
-        {{"gpt-4o", "llama4", "kanana2", "minimax-m2"}, {gpt4o}},
+        {{"gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2"}, {gpt4o}},
         {{"tekken"}, {tekken}, true, true},
-        {{"deepseek-v3", "hunyuan-dense", "joyai-llm"}, {digitsBy3, cjk, deepseek3}},
+        {{"deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"}, {digitsBy3, cjk, deepseek3}},
         {{"deepseek-coder"}, {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", cjkAndHangul, digit}},
         {{"deepseek-llm"}, {"[\\r\\n]", deepseekLetters, deepseekPunctuation, "\\s+$", cjkAndHangul, "\\p{N}+"}},
         {{"falcon"}, {"[\\p{P}\\$\\+<=>\\^~\\|`]+", gpt2, asciiDigitsBy3}},
+        {{"jais-2"}, {jais2}},
+        {{"spark2_5"}, {digitsBy3, cjk, spark, digit}},
+        {{"youtu"}, {youtuScripts, youtu}, true},
+        {{"bloom", "gpt3-finnish", "poro-chat"}, {bloom}},
+        {{"viking"}, {bloom, digit}},
+        {{"tiny_aya", "cohere2moe"}, {digitsFromRight, gpt4o}},
+        {{"superbpe"}, {"\\p{N}+", threesFromRight}},
+        {{"ufakzeka"}, {noContractions}},
+        {{"laguna"}, {lines, qwen2}},
+        {{"exaone-moe"}, {exaoneMoe}},
+        {{"minicpm5"}, {digitsBy3, minicpm5}, true},
     };
+    return rows;
 }
 
-} // namespace
+std::string_view gpt2Pattern()
+{
+    return gpt2;
+}
 
 Regex gpt2Split()
 {
@@ -107,7 +145,7 @@ Regex gpt2Split()
 
 PreTokenizerRule preTokenizerRule(std::string_view pre)
 {
-    for (const Row &row : table()) {
+    for (const PreTokenizerRow &row : preTokenizerTable()) {
         if (std::find(row.names.begin(), row.names.end(), pre) == row.names.end())
             continue;
         PreTokenizerRule rule;

@@ -16,7 +16,7 @@ enum class TokenKind { Normal, Unknown, Control, UserDefined, Unused, Byte };
 
 /// A vocabulary as plain data, read from GGUF keys by the runtime.
 struct VocabularyData {
-    std::string model; ///< tokenizer.ggml.model: "gpt2", "llama", ...
+    std::string model; ///< tokenizer.ggml.model: "gpt2", "llama", "t5", ...
     std::string pre;   ///< tokenizer.ggml.pre
     std::vector<std::string> tokens;
     std::vector<TokenKind> kinds;    ///< empty or as long as tokens
@@ -24,7 +24,17 @@ struct VocabularyData {
     std::vector<std::string> merges; ///< "left right"
     std::optional<int> bos, eos, eot, eom, unk, pad;
     std::optional<bool> addBos, addEos, addSpacePrefix;
+    bool removeExtraSpaces = false;   ///< Unigram: runs of spaces count as one, those at the ends as none
+    std::string characterMap;         ///< Unigram: bytes of SentencePiece's normalization table, or empty
+    bool stripsBehindSpecial = false; ///< white space behind control and user-defined tokens is dropped (Phi-3)
+    std::vector<int> ends;            ///< more ids that end an answer
+    /// Everything of a tokenizer.json but vocabulary and merges, as JSON: given, it counts in place of what the kinds
+    /// of tokens, `pre` and the flags say.
+    std::string steps;
 };
+
+/// Where `steps` stands in a file. A key of this engine: GGUF has none for normalizers, strip rules and the like.
+constexpr const char *tokenizerStepsKey = "lathe.tokenizer.steps";
 
 /// Tokens of one text becoming its bytes as they come. Must not outlive its tokenizer; one thread at a time.
 class TokenStream {

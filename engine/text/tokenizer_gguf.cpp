@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/text/tokenizer_gguf.h"
+
 #include "engine/text/byte_fallback.h"
-#include "engine/text/tokenizer_pipeline.h"
 #include "engine/text/utf8.h"
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -16,21 +18,19 @@ namespace {
     throw Error(ErrorCode::Refused, text);
 }
 
-constexpr const char *byteLevelBpe = "gpt2"; ///< tokenizer.ggml.model
-constexpr const char *sentencePiece = "llama";
-
 void checkModel(const VocabularyData &data)
 {
-    constexpr std::array<std::pair<std::string_view, std::string_view>, 5> others{
-        {{"t5", "Unigram"}, {"bert", "WordPiece"}, {"rwkv", "RWKV"}, {"plamo2", "PLaMo 2"}, {"gemma4", "Gemma 4"}}};
-    if (data.model == byteLevelBpe || data.model == sentencePiece)
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 4> others{
+        {{"bert", "WordPiece"}, {"rwkv", "RWKV"}, {"plamo2", "PLaMo 2"}, {"gemma4", "Gemma 4"}}};
+    if (data.model == ggufByteLevel || data.model == ggufSentencePiece || data.model == ggufUnigram)
         return;
     for (const auto &[name, kind] : others) {
         if (data.model == name)
             refuse("tokenizer.ggml.model \"" + data.model + "\", a tokenizer of type " + std::string(kind)
-                   + ", is not supported, only \"gpt2\" (byte-level BPE) and \"llama\" (SentencePiece) are");
+                   + ", is not supported, only \"gpt2\" (byte-level BPE), \"llama\" (SentencePiece BPE) and \"t5\""
+                   + " (Unigram) are");
     }
-    refuse("tokenizer.ggml.model " + utf8::quoted(data.model) + " is unknown, wanted \"gpt2\" or \"llama\"");
+    refuse("tokenizer.ggml.model " + utf8::quoted(data.model) + " is unknown, wanted \"gpt2\", \"llama\" or \"t5\"");
 }
 
 void checkSizes(const VocabularyData &data)
@@ -61,6 +61,12 @@ void checkSizes(const VocabularyData &data)
     check(data.pad, "padding_token_id");
 }
 
+/// Source: ggml-org/llama.cpp, src/llama-vocab.cpp, for models whose name says that they are Phi-3.
+bool keepsSpace(const std::string &token)
+{
+    return token == "<s>" || token == "<unk>" || token == "<|endoftext|>";
+}
+
 /// Of two tokens with one text the later one is found; control and user-defined ones are searched in text.
 void addTokens(const VocabularyData &data, TokenizerParts &parts)
 {
@@ -76,11 +82,14 @@ void addTokens(const VocabularyData &data, TokenizerParts &parts)
             continue;
         parts.tokens.index(id);
         if (kind == TokenKind::Control || kind == TokenKind::Unknown || kind == TokenKind::UserDefined)
-            parts.added.push_back({data.tokens[i], id, kind != TokenKind::UserDefined});
+            parts.added.push_back({data.tokens[i], id, kind != TokenKind::UserDefined, false, false,
+                                   data.stripsBehindSpecial && !keepsSpace(data.tokens[i])});
     }
 }
 
-void addMerges(const VocabularyData &data, TokenizerParts &parts)
+} // namespace
+
+void addGgufMerges(const VocabularyData &data, TokenizerParts &parts)
 {
     parts.merges.reserve(data.merges.size());
     for (const std::string &text : data.merges) {
@@ -101,19 +110,8 @@ void addMerges(const VocabularyData &data, TokenizerParts &parts)
     }
 }
 
-void setByteLevel(const VocabularyData &data, TokenizerParts &parts)
-{
-    PreTokenizerRule rule = preTokenizerRule(data.pre.empty() ? "default" : data.pre);
-    addMerges(data, parts);
-    parts.bpe.ignoreMerges = rule.ignoreMerges;
-    parts.preTokenizer = std::move(rule.steps);
-    parts.decoder.addByteLevel();
-    if (data.bos && data.addBos.value_or(rule.addsBos))
-        parts.prefix.push_back(*data.bos);
-}
-
 /// Which tokens text may become; the others are only found when they are searched for.
-std::vector<float> mergingScores(const VocabularyData &data, const TokenTable &tokens)
+std::vector<float> ggufMergingScores(const VocabularyData &data, const TokenTable &tokens)
 {
     std::vector<float> scores = data.scores;
     scores.resize(data.tokens.size(), 0);
@@ -126,6 +124,19 @@ std::vector<float> mergingScores(const VocabularyData &data, const TokenTable &t
     return scores;
 }
 
+namespace {
+
+void setByteLevel(const VocabularyData &data, TokenizerParts &parts)
+{
+    PreTokenizerRule rule = preTokenizerRule(data.pre.empty() ? "default" : data.pre);
+    addGgufMerges(data, parts);
+    parts.bpe.ignoreMerges = rule.ignoreMerges;
+    parts.preTokenizer = std::move(rule.steps);
+    parts.decoder.addByteLevel();
+    if (data.bos && data.addBos.value_or(rule.addsBos))
+        parts.prefix.push_back(*data.bos);
+}
+
 /// The keys' defaults are those of ggml-org/llama.cpp, src/llama-vocab.cpp.
 void setSentencePiece(const VocabularyData &data, TokenizerParts &parts)
 {
@@ -134,7 +145,7 @@ void setSentencePiece(const VocabularyData &data, TokenizerParts &parts)
     parts.bpe.byteLevel = false;
     parts.bpe.byteFallback = true;
     parts.bpe.unknown = data.unk.value_or(-1);
-    parts.bpe.scores = mergingScores(data, parts.tokens);
+    parts.bpe.scores = ggufMergingScores(data, parts.tokens);
     if (prefixesSpace)
         parts.normalizer.addPrepend(" ");
     parts.normalizer.addReplace(" ", mark);
@@ -147,6 +158,43 @@ void setSentencePiece(const VocabularyData &data, TokenizerParts &parts)
         parts.prefix.push_back(*data.bos);
 }
 
+/// Which tokens are words of the model; the others are only found when they are searched for.
+std::vector<double> wordScores(const VocabularyData &data)
+{
+    std::vector<double> scores(data.scores.begin(), data.scores.end());
+    scores.resize(data.tokens.size(), 0);
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+        const TokenKind kind = data.kinds.empty() ? TokenKind::Normal : data.kinds[i];
+        if (kind == TokenKind::UserDefined)
+            scores[i] = 0;
+        else if (kind != TokenKind::Normal && kind != TokenKind::Unused)
+            scores[i] = -std::numeric_limits<double>::infinity();
+    }
+    return scores;
+}
+
+/// Defaults and what becomes of spaces: ggml-org/llama.cpp, src/llama-vocab.cpp.
+void setUnigram(const VocabularyData &data, TokenizerParts &parts)
+{
+    constexpr const char *mark = "\xE2\x96\x81"; // U+2581
+    parts.bpe.byteLevel = false;
+    parts.unigram = UnigramOptions{wordScores(data), data.unk.value_or(-1), false, false};
+    if (!data.characterMap.empty())
+        parts.normalizer.addCharacterMap(CharacterMap::fromBytes(data.characterMap));
+    const bool prefixes = data.addSpacePrefix.value_or(false) || data.removeExtraSpaces;
+    if (data.removeExtraSpaces) {
+        parts.normalizer.addReplace(Regex("\\A +| +\\z"), "");
+        parts.normalizer.addReplace(Regex(" +"), mark);
+    } else {
+        parts.normalizer.addReplace(" ", mark);
+    }
+    if (prefixes)
+        parts.normalizer.addPrepend(mark);
+    parts.decoder.addMetaspace(mark, prefixes);
+    if (data.bos && data.addBos.value_or(false))
+        parts.prefix.push_back(*data.bos);
+}
+
 } // namespace
 
 std::unique_ptr<Tokenizer> makeTokenizer(const VocabularyData &data)
@@ -154,21 +202,29 @@ std::unique_ptr<Tokenizer> makeTokenizer(const VocabularyData &data)
     checkSizes(data);
     checkModel(data);
     TokenizerParts parts;
-    addTokens(data, parts);
-    if (data.model == sentencePiece)
-        setSentencePiece(data, parts);
-    else
-        setByteLevel(data, parts);
-    parts.addedAreVerbatim = true;
     parts.bos = data.bos;
     parts.eos = data.eos;
-    if (data.eos && data.addEos.value_or(false))
-        parts.suffix.push_back(*data.eos);
+    if (!data.steps.empty()) {
+        setByGgufSteps(data, parts);
+    } else {
+        addTokens(data, parts);
+        parts.addedAreVerbatim = true;
+        if (data.model == ggufSentencePiece)
+            setSentencePiece(data, parts);
+        else if (data.model == ggufUnigram)
+            setUnigram(data, parts);
+        else
+            setByteLevel(data, parts);
+        if (data.eos && data.addEos.value_or(data.model == ggufUnigram))
+            parts.suffix.push_back(*data.eos);
+    }
     parts.endOfGeneration = knownEndTokens(parts.added);
     for (const std::optional<int> &id : {data.eos, data.eot, data.eom}) {
         if (id)
             parts.endOfGeneration.push_back(*id);
     }
+    std::ranges::copy_if(data.ends, std::back_inserter(parts.endOfGeneration),
+                         [&](int id) { return parts.tokens.has(id); });
     return makePipelineTokenizer(std::move(parts));
 }
 

@@ -8,6 +8,9 @@
 #include <utility>
 
 namespace engine {
+
+using tokenizer_steps::readAddedTokens;
+
 namespace {
 
 /// An id may lie this far beyond the number of tokens that are listed; real files have small gaps.
@@ -165,36 +168,6 @@ AddedToken readAdded(const Json &entry, std::size_t index, std::int64_t limit)
             flag(entry, "lstrip"),       flag(entry, "rstrip"), flag(entry, "single_word")};
 }
 
-/// A token whose text is in the model's vocabulary has that id, whatever the entry says; an entry with empty text
-/// is ignored.
-std::vector<AddedToken> readAddedTokens(const Json &root, TokenTable &tokens, std::vector<int> &outsideModel)
-{
-    const Json *list = member(root, "added_tokens");
-    if (list == nullptr)
-        return {};
-    if (!list->is_array())
-        refuse("tokenizer: added_tokens must be a list");
-    std::vector<AddedToken> added;
-    const std::int64_t limit = tokens.size() + static_cast<std::int64_t>(list->size()) + idSlack;
-    for (std::size_t i = 0; i < list->size(); ++i) {
-        AddedToken token = readAdded((*list)[i], i, limit);
-        if (token.content.empty())
-            continue;
-        if (const int known = tokens.find(token.content); known >= 0) {
-            token.id = known;
-        } else if (tokens.has(token.id)) {
-            refuse("tokenizer: added token " + utf8::quoted(token.content) + " has id " + std::to_string(token.id)
-                   + ", which already is that of " + utf8::quoted(tokens.spelling(token.id)));
-        } else {
-            tokens.set(token.id, token.content);
-            tokens.index(token.id);
-            outsideModel.push_back(token.id);
-        }
-        added.push_back(std::move(token));
-    }
-    return added;
-}
-
 /// Tokens of added_tokens.json that tokenizer.json does not have.
 void readMoreAdded(const Json &more, TokenizerParts &parts, std::vector<int> &outsideModel)
 {
@@ -261,6 +234,35 @@ Json smallObject(std::string_view text, const char *file)
 }
 
 } // namespace
+
+std::vector<AddedToken> tokenizer_steps::readAddedTokens(const Json &root, TokenTable &tokens,
+                                                         std::vector<int> &outsideModel)
+{
+    const Json *list = member(root, "added_tokens");
+    if (list == nullptr)
+        return {};
+    if (!list->is_array())
+        refuse("tokenizer: added_tokens must be a list");
+    std::vector<AddedToken> added;
+    const std::int64_t limit = tokens.size() + static_cast<std::int64_t>(list->size()) + idSlack;
+    for (std::size_t i = 0; i < list->size(); ++i) {
+        AddedToken token = readAdded((*list)[i], i, limit);
+        if (token.content.empty())
+            continue;
+        if (const int known = tokens.find(token.content); known >= 0) {
+            token.id = known;
+        } else if (tokens.has(token.id)) {
+            refuse("tokenizer: added token " + utf8::quoted(token.content) + " has id " + std::to_string(token.id)
+                   + ", which already is that of " + utf8::quoted(tokens.spelling(token.id)));
+        } else {
+            tokens.set(token.id, token.content);
+            tokens.index(token.id);
+            outsideModel.push_back(token.id);
+        }
+        added.push_back(std::move(token));
+    }
+    return added;
+}
 
 std::unique_ptr<Tokenizer> makeTokenizer(std::string_view tokenizerJson, std::string_view configJson)
 {

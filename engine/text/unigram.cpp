@@ -14,10 +14,15 @@ namespace {
 
 constexpr double unknownPenalty = 10; // below the lowest score, as SentencePiece has it
 
-std::vector<std::pair<std::string_view, std::int32_t>> words(const TokenTable &tokens, std::size_t count)
+constexpr double noPart = -std::numeric_limits<double>::infinity();
+
+std::vector<std::pair<std::string_view, std::int32_t>> words(const TokenTable &tokens,
+                                                             const std::vector<double> &scores)
 {
     std::vector<std::pair<std::string_view, std::int32_t>> list;
-    for (int id = 0; id < static_cast<int>(count); ++id) {
+    for (int id = 0; id < static_cast<int>(scores.size()); ++id) {
+        if (scores[static_cast<std::size_t>(id)] == noPart)
+            continue;
         const std::string_view spelling = tokens.spelling(id);
         if (spelling.size() > Unigram::longestToken)
             throw Error(ErrorCode::Refused,
@@ -48,11 +53,11 @@ struct Arrival {
 Unigram::Unigram(const TokenTable &tokens, UnigramOptions options)
     : m_tokens(tokens)
     , m_options(std::move(options))
-    , m_trie(words(tokens, m_options.scores.size()))
+    , m_trie(words(tokens, m_options.scores))
 {
     double lowest = std::numeric_limits<double>::infinity();
     for (const double score : m_options.scores)
-        lowest = std::min(lowest, score);
+        lowest = score == noPart ? lowest : std::min(lowest, score);
     m_unknownScore = lowest - unknownPenalty;
     for (std::size_t byte = 0; byte < m_byteIds.size(); ++byte)
         m_byteIds[byte] = m_options.byteFallback ? tokens.find(byte_fallback::spelling(static_cast<char>(byte))) : -1;
@@ -93,7 +98,8 @@ void Unigram::encodeWord(std::string_view given, std::vector<int> &ids) const
 void Unigram::appendPart(std::string_view part, std::vector<int> &ids) const
 {
     const int id = m_tokens.find(part);
-    if (id >= 0 && static_cast<std::size_t>(id) < m_options.scores.size()) {
+    if (id >= 0 && static_cast<std::size_t>(id) < m_options.scores.size()
+        && m_options.scores[static_cast<std::size_t>(id)] != noPart) {
         ids.push_back(id);
         return;
     }
