@@ -3,13 +3,16 @@
 
 #include "engine/core/printable.h"
 #include "engine/io/gguf_writer.h"
+#include "engine/runtime/gguf_form_limits.h"
+#include "engine/runtime/gguf_form_parts.h"
 #include "engine/runtime/gguf_types_form.h"
+#include "engine/runtime/vocabulary.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <functional>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <numbers>
@@ -19,52 +22,14 @@ namespace engine {
 
 namespace {
 
-using Bytes = std::vector<std::byte>;
+using gguf_form::Bytes;
+using gguf_form::FormedTensor;
 using kernels::DType;
 
 // Architectures whose GGUF files rotate pairs (2i, 2i + 1). Source: llama.cpp, llama_model_rope_type.
 constexpr std::array<std::string_view, 13> interleavedArchitectures = {
     "llama",   "mistral3",  "smollm3", "granite", "granitemoe", "deepseek2", "command-r",
     "cohere2", "internlm2", "chatglm", "glm4",    "baichuan",   "minicpm"};
-
-/// One tensor of the result and how its bytes come about.
-struct FormedTensor {
-    TensorInfo info;
-    std::vector<const TensorInfo *> sources; ///< whose pages it reads
-    std::function<Bytes()> make;             ///< empty: the bytes of the only source
-};
-
-std::vector<float> floatsOf(const Checkpoint &checkpoint, const TensorInfo &tensor)
-{
-    std::size_t count = 1;
-    for (const std::int64_t size : tensor.shape)
-        count *= static_cast<std::size_t>(size);
-    std::vector<float> values(count);
-    kernels::dequantize(tensor.type, checkpoint.bytes(tensor).data(), values.data(), static_cast<std::int64_t>(count));
-    return values;
-}
-
-Bytes bytesOf(const std::vector<float> &values)
-{
-    const auto *start = reinterpret_cast<const std::byte *>(values.data());
-    return {start, start + values.size() * sizeof(float)};
-}
-
-/// Rows of each head from halves (i, i + n / 2) to neighbours (2i, 2i + 1) among the first `rotary` of `headRows`.
-Bytes interleavedRows(std::span<const std::byte> source, std::int64_t rows, std::int64_t headRows, std::int64_t rotary)
-{
-    const std::size_t rowBytes = source.size() / static_cast<std::size_t>(rows);
-    Bytes result(source.begin(), source.end());
-    for (std::int64_t row = 0; row < rows; ++row) {
-        const std::int64_t inHead = row % headRows;
-        if (inHead >= rotary)
-            continue;
-        const std::int64_t from = row - inHead + inHead / 2 + inHead % 2 * (rotary / 2);
-        std::memcpy(result.data() + static_cast<std::size_t>(row) * rowBytes,
-                    source.data() + static_cast<std::size_t>(from) * rowBytes, rowBytes);
-    }
-    return result;
-}
 
 /// "blk.3.ffn_up.7.weight" as "blk.3.ffn_up_exps.weight" and 7; expert -1 for other names.
 struct ExpertName {
@@ -107,6 +72,7 @@ public:
             m_infos.push_back(m_tensors[i].info);
         for (std::size_t i = 0; i < m_infos.size(); ++i)
             m_byName.emplace(m_infos[i].name, i);
+        std::ranges::move(limitsOfOtherReaders(*this), std::back_inserter(m_warnings));
     }
 
     [[nodiscard]] const std::string &path() const override { return m_folder->path(); }
@@ -158,9 +124,6 @@ private:
             throw Error(ErrorCode::Refused,
                         inQuotes(path()) + " rotates pairs (2i, 2i + 1), which GGUF files of the architecture "
                             + inQuotes(m_architecture) + " do not");
-        if (m_interleaves && m_folder->find("blk.0.attn_kv_a_mqa.weight") != nullptr)
-            throw Error(ErrorCode::Refused,
-                        inQuotes(path()) + " has latent attention with pairs (i, i + n / 2), which GGUF does not hold");
     }
 
     void readHeads()
@@ -169,6 +132,9 @@ private:
         const auto hidden = source().integer(key("embedding_length")).value_or(0);
         m_headRows = source().integer(key("attention.key_length")).value_or(hidden / std::max<std::int64_t>(heads, 1));
         m_rotary = std::min(source().integer(key("rope.dimension_count")).value_or(m_headRows), m_headRows);
+        m_latentRank = source().integer(key("attention.kv_lora_rank")).value_or(0);
+        m_latentKeys = source().integer(key("attention.key_length_mla")).value_or(0);
+        m_latentValues = source().integer(key("attention.value_length_mla")).value_or(0);
         m_normOffset = static_cast<float>(source().number(key("norm_weight_offset")).value_or(0.0));
     }
 
@@ -178,6 +144,10 @@ private:
         for (const TensorInfo &tensor : m_folder->tensors()) {
             if (ExpertName name = expertName(tensor.name); name.expert >= 0)
                 experts[name.stacked][name.expert] = &tensor;
+            else if (m_latentRank > 0 && tensor.name.ends_with(".attn_kv_b.weight"))
+                std::ranges::move(
+                    gguf_form::splitLatentHeads(*m_folder, tensor, m_latentKeys - m_rotary, m_latentValues),
+                    std::back_inserter(m_tensors));
             else
                 m_tensors.push_back(formedTensor(tensor));
         }
@@ -185,26 +155,34 @@ private:
             m_tensors.push_back(stackedExperts(name, parts));
     }
 
+    /// Which rows of a query or key projection rotate; none for other tensors.
+    [[nodiscard]] gguf_form::HeadRows rotatingRows(const TensorInfo &tensor) const
+    {
+        const auto is = [&](const char *part) { return tensor.name.find(part) != std::string::npos; };
+        if (m_latentRank == 0)
+            return is(".attn_q.") || is(".attn_k.") ? gguf_form::HeadRows{m_headRows, 0, m_rotary}
+                                                    : gguf_form::HeadRows{};
+        if (is(".attn_kv_a_mqa."))
+            return {m_latentRank + m_rotary, m_latentRank, m_rotary};
+        return is(".attn_q.") || is(".attn_q_b.") ? gguf_form::HeadRows{m_latentKeys, m_latentKeys - m_rotary, m_rotary}
+                                                  : gguf_form::HeadRows{};
+    }
+
     FormedTensor formedTensor(const TensorInfo &tensor)
     {
         FormedTensor formed{tensor, {&tensor}, {}};
-        const std::string &name = tensor.name;
-        const bool rotates = name.find(".attn_q.") != std::string::npos || name.find(".attn_k.") != std::string::npos;
-        if (m_interleaves && rotates && m_headRows > 0 && tensor.shape.front() % m_headRows == 0) {
-            formed.make = [this, &tensor] {
-                return interleavedRows(m_folder->bytes(tensor), tensor.shape.front(), m_headRows, m_rotary);
+        const gguf_form::HeadRows head = rotatingRows(tensor);
+        if (m_interleaves && head.count > 0 && tensor.shape.front() % head.count == 0) {
+            formed.make = [this, &tensor, head] {
+                return gguf_form::interleavedRows(m_folder->bytes(tensor), tensor.shape.front(), head);
             };
-        } else if (m_normOffset != 0.0F && name.ends_with("norm.weight")) {
-            formed.info.type = DType::F32;
-            formed.info.typeName = kernels::info(DType::F32).name;
-            formed.info.bytes = 4;
-            for (const std::int64_t size : tensor.shape)
-                formed.info.bytes *= static_cast<std::uint64_t>(size);
+        } else if (m_normOffset != 0.0F && tensor.name.ends_with("norm.weight")) {
+            gguf_form::setFloats(formed.info);
             formed.make = [this, &tensor] {
-                std::vector<float> values = floatsOf(*m_folder, tensor);
+                std::vector<float> values = gguf_form::floatsOf(*m_folder, tensor);
                 for (float &value : values)
                     value += m_normOffset;
-                return bytesOf(values);
+                return gguf_form::bytesOf(values);
             };
         }
         return formed;
@@ -243,11 +221,9 @@ private:
     {
         FormedTensor formed;
         formed.info.name = name;
-        formed.info.type = DType::F32;
-        formed.info.typeName = kernels::info(DType::F32).name;
         formed.info.shape = {static_cast<std::int64_t>(values.size())};
-        formed.info.bytes = values.size() * sizeof(float);
-        formed.make = [values] { return bytesOf(values); };
+        gguf_form::setFloats(formed.info);
+        formed.make = [values] { return gguf_form::bytesOf(values); };
         m_tensors.push_back(std::move(formed));
     }
 
@@ -298,7 +274,35 @@ private:
             if (!dropped)
                 m_metadata.add(name, value, usualGgufType(value)); // the folder declares no types
         }
+        addLongRopeTemperature();
         addTokenizerKeys(path(), m_metadata, m_warnings);
+        dropUnsuitableName();
+    }
+
+    /// Programs that read only GGUF do not work it out. Source: transformers, modeling_rope_utils.
+    void addLongRopeTemperature()
+    {
+        const std::string *type = source().text(key("rope.scaling.type"));
+        const double trained = source().number(key("rope.scaling.original_context_length")).value_or(1.0);
+        const double growth = source().number(key("context_length")).value_or(0.0) / trained;
+        if (type == nullptr || *type != "longrope" || m_metadata.find(key("rope.scaling.attn_factor")) != nullptr)
+            return;
+        const double factor =
+            growth > 1.0 && trained > 1.0 ? std::sqrt(1.0 + std::log(growth) / std::log(trained)) : 1.0;
+        m_metadata.add(key("rope.scaling.attn_factor"), factor, "float32");
+    }
+
+    /// llama.cpp takes a model of such a name for one of Phi-3's vocabulary, and fails where these tokens are missing.
+    void dropUnsuitableName()
+    {
+        const std::string *name = m_metadata.text("general.name");
+        const std::vector<std::string> *tokens = m_metadata.texts("tokenizer.ggml.tokens");
+        if (name == nullptr || tokens == nullptr || !isNamedPhi3(*name))
+            return;
+        for (const char *token : {"</s>", "<unk>", "<s>", "<|endoftext|>"}) {
+            if (std::ranges::find(*tokens, token) == tokens->end())
+                m_metadata.set("general.name", std::string("model"));
+        }
     }
 
     std::unique_ptr<Checkpoint> m_folder;
@@ -307,6 +311,9 @@ private:
     bool m_dropsScaling = false;
     std::int64_t m_headRows = 0;
     std::int64_t m_rotary = 0;
+    std::int64_t m_latentRank = 0; ///< 0: attention is not latent
+    std::int64_t m_latentKeys = 0; ///< elements of a head's key, those that rotate last
+    std::int64_t m_latentValues = 0;
     float m_normOffset = 0.0F;
     Metadata m_metadata;
     std::vector<FormedTensor> m_tensors;
