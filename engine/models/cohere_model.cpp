@@ -27,7 +27,7 @@ ModelConfig readCohere2Config(const Checkpoint &checkpoint)
 {
     ModelConfig config = readCommandRConfig(checkpoint);
     const ConfigReader reader(checkpoint.metadata(), config.architecture);
-    if (!config.windowed())
+    if (!config.windowed() && !reader.has("rope.layers"))
         reader.refuse("attention.sliding_window", "absent or 0", "the number of tokens that most layers see");
     rotateWindowedOnly(checkpoint, config);
     return config;
@@ -39,6 +39,15 @@ void translateCohere(const HfConfig &, HfKeys &keys)
     keys.set("rope.interleaved", true);
 }
 
+/// Layers without a window do not rotate, so none does where none has one.
+void translateCohere2(const HfConfig &config, HfKeys &keys)
+{
+    translateCohere(config, keys);
+    if (!keys.has("attention.sliding_window"))
+        keys.set("rope.layers",
+                 std::vector<bool>(static_cast<std::size_t>(config.count("num_hidden_layers", 1 << 16))));
+}
+
 } // namespace
 
 ModelFamily commandRFamily()
@@ -46,7 +55,7 @@ ModelFamily commandRFamily()
     HfFamily hf;
     hf.modelTypes = {"cohere"};
     hf.architectures = {"CohereForCausalLM"};
-    hf.defaults = R"({"layer_norm_eps": 1e-5, "logit_scale": 0.0625})";
+    hf.defaults = R"({"layer_norm_eps": 1e-5, "rope_theta": 500000.0, "logit_scale": 0.0625})";
     hf.translate = translateCohere;
     return {"command-r", readCommandRConfig, decoderTensors, loadDecoder, hf};
 }
@@ -58,7 +67,7 @@ ModelFamily cohere2Family()
     hf.architectures = {"Cohere2ForCausalLM"};
     hf.defaults =
         R"({"layer_norm_eps": 1e-5, "logit_scale": 0.0625, "sliding_window": 4096, "sliding_window_pattern": 4})";
-    hf.translate = translateCohere;
+    hf.translate = translateCohere2;
     return {"cohere2", readCohere2Config, decoderTensors, loadDecoder, hf};
 }
 

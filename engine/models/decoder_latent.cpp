@@ -45,11 +45,11 @@ LatentAttention::LatentAttention(const ModelConfig &config, int layer, WeightLoa
     m_shape.valueDim = m_latent.kvRank;
     if (m_latent.queryRank > 0) {
         m_queryDown = loader.matrix({layerTensor(layer, "attn_q_a")});
-        m_queryNorm = DecoderNorm(config, layerPrefix(layer, "attn_q_a_norm"), loader);
+        m_queryNorm = DecoderNorm(config, layerPrefix(layer, "attn_q_a_norm"), loader, m_latent.normEpsilon);
     }
     m_query = loader.matrix({layerTensor(layer, m_latent.queryRank > 0 ? "attn_q_b" : "attn_q")});
     m_keys = loader.matrix({layerTensor(layer, "attn_kv_a_mqa")});
-    m_keyNorm = DecoderNorm(config, layerPrefix(layer, "attn_kv_a_norm"), loader);
+    m_keyNorm = DecoderNorm(config, layerPrefix(layer, "attn_kv_a_norm"), loader, m_latent.normEpsilon);
     if (m_latent.fused)
         loadFusedHeads(layerTensor(layer, "attn_kv_b"), loader);
     else

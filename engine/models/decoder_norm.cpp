@@ -6,9 +6,14 @@ namespace engine {
 using kernels::TensorView;
 
 DecoderNorm::DecoderNorm(const ModelConfig &config, const std::string &name, WeightLoader &loader)
+    : DecoderNorm(config, name, loader, config.normEpsilon)
+{
+}
+
+DecoderNorm::DecoderNorm(const ModelConfig &config, const std::string &name, WeightLoader &loader, float epsilon)
     : m_ops(&loader.ops())
     , m_kind(config.norm)
-    , m_epsilon(config.normEpsilon)
+    , m_epsilon(epsilon)
     , m_weight(loader.vector(name + ".weight", config.normWeightOffset))
     , m_bias(loader.vector(name + ".bias"))
 {

@@ -14,6 +14,8 @@ public:
     DecoderNorm() = default;
     /// Reads `<name>.weight` and `<name>.bias` where they exist; without a weight all weights are 1.
     DecoderNorm(const ModelConfig &config, const std::string &name, WeightLoader &loader);
+    /// The same with an epsilon of its own.
+    DecoderNorm(const ModelConfig &config, const std::string &name, WeightLoader &loader, float epsilon);
 
     [[nodiscard]] bool empty() const { return m_ops == nullptr; }
     /// Norms the rows of the last dimension; x and out [tokens, n] or [tokens, heads, n], may be the same.

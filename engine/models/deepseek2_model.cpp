@@ -4,6 +4,7 @@
 #include "engine/models/decoder_tensors.h"
 #include "engine/models/model_registry.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -39,6 +40,8 @@ ModelConfig readDeepseek2Config(const Checkpoint &checkpoint)
     ModelConfig config = readCommonConfig(checkpoint, {.interleavedRope = true, .latent = true});
     refuseLogitScale(checkpoint, config);
     const ConfigReader reader(checkpoint.metadata(), config.architecture);
+    config.latent.normEpsilon =
+        static_cast<float>(reader.positive("attention.latent_norm_epsilon", config.normEpsilon));
     config.latent.fused = checkpoint.find("blk.0.attn_kv_b.weight") != nullptr;
     applyMscale(reader, config);
     if (config.moe.experts > 0)
@@ -60,6 +63,7 @@ void translateLatent(const HfConfig &config, HfKeys &keys)
     keys.set("attention.value_length_mla", config.count("v_head_dim", most));
     keys.set("attention.head_count_kv", std::int64_t{1});
     keys.set("rope.dimension_count", rotary);
+    keys.set("attention.latent_norm_epsilon", 1e-6); // of the library's classes, whatever rms_norm_eps is
     keys.set("rope.interleaved", config.boolean("rope_interleave").value_or(true));
     if (config.boolean("attention_bias").value_or(false))
         config.refuseValue("attention_bias", "false: latent attention with biases is not supported");
@@ -116,8 +120,10 @@ void translateDeepseek2(const HfConfig &config, HfKeys &keys)
         return;
     if (config.count("moe_layer_freq", 1 << 20, 1) != 1)
         config.refuseValue("moe_layer_freq", "1: experts in some of the later layers only are not supported");
-    keys.set("leading_dense_block_count", config.count("first_k_dense_replace", 1 << 20, 0, 0));
-    translateRouter(config, keys, config.text("model_type").value_or("") == "deepseek_v3");
+    const bool third = config.text("model_type").value_or("") == "deepseek_v3";
+    const std::int64_t dense = config.count("first_k_dense_replace", 1 << 20, third ? 3 : 0, 0);
+    keys.set("leading_dense_block_count", std::min(dense, config.count("num_hidden_layers", 1 << 16)));
+    translateRouter(third ? config.withDefaults(R"({"n_group": 8, "topk_group": 4})") : config, keys, third);
 }
 
 } // namespace

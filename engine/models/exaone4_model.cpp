@@ -22,6 +22,14 @@ ModelConfig readExaone4Config(const Checkpoint &checkpoint)
     return config;
 }
 
+/// In a model with windows layers without one do not rotate, also where no layer has it.
+void translateExaone4(const HfConfig &config, HfKeys &keys)
+{
+    if (config.has("sliding_window") && !keys.has("attention.sliding_window"))
+        keys.set("rope.layers",
+                 std::vector<bool>(static_cast<std::size_t>(config.count("num_hidden_layers", 1 << 16))));
+}
+
 } // namespace
 
 ModelFamily exaone4Family()
@@ -33,7 +41,9 @@ ModelFamily exaone4Family()
     HfFamily hf;
     hf.modelTypes = {"exaone4"};
     hf.architectures = {"Exaone4ForCausalLM"};
+    hf.defaults = R"({"rms_norm_eps": 1e-5, "sliding_window": 4096, "sliding_window_pattern": 4})";
     hf.names = names;
+    hf.translate = translateExaone4;
     return {"exaone4", readExaone4Config, decoderTensors, loadDecoder, hf};
 }
 

@@ -86,13 +86,12 @@ void translateGemma2(const HfConfig &config, HfKeys &keys)
     }
 }
 
+/// The library's class knows the cap of scores and does not apply it, so a file that has it is of an unsure meaning.
 void translateGemma3(const HfConfig &config, HfKeys &keys)
 {
     translateGemma(config, keys);
-    for (const char *key : {"attn_logit_softcapping", "final_logit_softcapping"}) {
-        if (config.has(key))
-            config.refuseValue(key, "null: capped scores and logits are not supported for this family");
-    }
+    if (config.has("attn_logit_softcapping"))
+        config.refuseValue("attn_logit_softcapping", "null: capped scores are not supported for this family");
 }
 
 } // namespace

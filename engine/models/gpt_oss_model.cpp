@@ -16,8 +16,8 @@ ModelConfig readGptOssConfig(const Checkpoint &checkpoint)
     ModelConfig config = readCommonConfig(checkpoint, {.windowPattern = 2});
     refuseLogitScale(checkpoint, config);
     config.activation = kernels::Activation::SwigluClamped;
-    config.attentionBias = true;
-    config.outputBias = true;
+    const ConfigReader reader(checkpoint.metadata(), config.architecture);
+    config.attentionBias = config.outputBias = reader.flag("attention.bias", true);
     config.sinks = true;
     config.feedForwardNormName = "post_attention_norm";
     readMoe(checkpoint, config, {.scores = kernels::RouterShape::Scores::SelectedSoftmax});
@@ -27,6 +27,7 @@ ModelConfig readGptOssConfig(const Checkpoint &checkpoint)
 void translateGptOss(const HfConfig &config, HfKeys &keys)
 {
     keys.set("expert_feed_forward_length", config.count("intermediate_size", 1 << 23));
+    keys.set("attention.bias", config.boolean("attention_bias").value_or(true));
     if (config.number("swiglu_limit").value_or(7.0) != 7.0)
         config.refuseValue("swiglu_limit", "7: other limits are not supported");
 }
@@ -52,7 +53,8 @@ ModelFamily gptOssFamily()
     hf.modelTypes = {"gpt_oss"};
     hf.architectures = {"GptOssForCausalLM"};
     hf.names = names;
-    hf.defaults = R"({"sliding_window": 128, "sliding_window_pattern": 2})";
+    hf.defaults = R"({"rms_norm_eps": 1e-5, "rope_theta": 150000.0, "head_dim": 64,
+                          "sliding_window": 128, "sliding_window_pattern": 2})";
     hf.translate = translateGptOss;
     return {"gpt-oss", readGptOssConfig, decoderTensors, loadDecoder, hf};
 }

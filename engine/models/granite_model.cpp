@@ -44,6 +44,7 @@ ModelFamily graniteFamily()
     HfFamily hf;
     hf.modelTypes = {"granite"};
     hf.architectures = {"GraniteForCausalLM"};
+    hf.defaults = R"({"attention_multiplier": 1.0})";
     return {"granite", readGraniteConfig, decoderTensors, loadDecoder, hf};
 }
 

@@ -38,6 +38,7 @@ ModelFamily graniteMoeFamily()
     HfFamily hf;
     hf.modelTypes = {"granitemoe"};
     hf.architectures = {"GraniteMoeForCausalLM"};
+    hf.defaults = R"({"attention_multiplier": 1.0})";
     hf.names = names;
     hf.translate = translateGraniteMoe;
     return {"granitemoe", readGraniteMoeConfig, decoderTensors, loadDecoder, hf};

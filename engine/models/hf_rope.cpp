@@ -63,10 +63,6 @@ private:
         return m_parameters.has(key) ? positive(key) : fallback;
     }
     [[nodiscard]] std::int64_t contextLength() const { return m_config.count("max_position_embeddings", longest); }
-    [[nodiscard]] bool givesOriginal() const
-    {
-        return m_parameters.has("original_max_position_embeddings") || m_config.has("original_max_position_embeddings");
-    }
     [[nodiscard]] std::int64_t originalContext() const
     {
         constexpr const char *key = "original_max_position_embeddings";
@@ -133,7 +129,7 @@ private:
         }
         if (m_parameters.has("attention_factor"))
             set("attn_factor", positive("attention_factor"));
-        else if (!givesOriginal() && m_parameters.has("factor"))
+        else if (m_parameters.has("factor"))
             set("attn_factor", longTemperature(positive("factor")));
     }
     /// Source: Ding et al. 2024, arXiv:2402.13753.

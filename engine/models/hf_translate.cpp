@@ -114,24 +114,6 @@ std::vector<bool> windowedByType(const HfConfig &config, int layers)
     return windowed;
 }
 
-void translateWindow(const HfConfig &config, HfKeys &keys)
-{
-    const auto layers = static_cast<int>(config.count("num_hidden_layers", mostLayers));
-    if (config.has("layer_types")) {
-        setWindowedLayers(config, keys, windowedByType(config, layers));
-        return;
-    }
-    if (!config.has("sliding_window") || config.boolean("use_sliding_window") == false)
-        return;
-    const std::int64_t pattern = config.count("sliding_window_pattern", mostLayers, 0, 0);
-    const bool byLayer = config.boolean("use_sliding_window").value_or(false);
-    const std::int64_t first = byLayer ? config.count("max_window_layers", longest, 0, 0) : 0;
-    std::vector<bool> windowed;
-    for (int i = 0; i < layers; ++i)
-        windowed.push_back(pattern > 0 ? (i + 1) % pattern != 0 : i >= first);
-    setWindowedLayers(config, keys, windowed);
-}
-
 void copyCount(const HfConfig &config, HfKeys &keys, const char *from, const char *to, std::int64_t most,
                std::int64_t least = 1)
 {
@@ -182,10 +164,31 @@ void copyIds(const HfConfig &config, std::vector<std::int64_t> &ids)
 
 void setWindowedLayers(const HfConfig &config, HfKeys &keys, const std::vector<bool> &windowed)
 {
-    if (std::find(windowed.begin(), windowed.end(), true) == windowed.end())
+    if (std::find(windowed.begin(), windowed.end(), true) == windowed.end()) {
+        if (keys.has("attention.sliding_window"))
+            keys.set("attention.sliding_window", std::int64_t{0});
         return;
+    }
     keys.set("attention.sliding_window", config.count("sliding_window", longest));
     keys.set("attention.sliding_window_pattern", windowed);
+}
+
+void translateWindow(const HfConfig &config, HfKeys &keys)
+{
+    const auto layers = static_cast<int>(config.count("num_hidden_layers", mostLayers));
+    if (config.has("layer_types")) {
+        setWindowedLayers(config, keys, windowedByType(config, layers));
+        return;
+    }
+    if (!config.has("sliding_window") || config.boolean("use_sliding_window") == false)
+        return;
+    const std::int64_t pattern = config.count("sliding_window_pattern", mostLayers, 0, 0);
+    const bool byLayer = config.boolean("use_sliding_window").value_or(false);
+    const std::int64_t first = byLayer ? config.count("max_window_layers", longest, 0, 0) : 0;
+    std::vector<bool> windowed;
+    for (int i = 0; i < layers; ++i)
+        windowed.push_back(pattern > 0 ? (i + 1) % pattern != 0 : i >= first);
+    setWindowedLayers(config, keys, windowed);
 }
 
 void translateCommonKeys(const HfConfig &config, const HfFamily &family, HfKeys &keys)

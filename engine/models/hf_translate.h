@@ -17,7 +17,10 @@ void translateCommonKeys(const HfConfig &config, const HfFamily &family, HfKeys 
 /// own.
 void translateRope(const HfConfig &config, HfKeys &keys);
 
-/// Layers with a window of `sliding_window` tokens, one flag each; nothing when none has it.
+/// Which layers have a window, by `layer_types`, an interval or `max_window_layers`.
+void translateWindow(const HfConfig &config, HfKeys &keys);
+
+/// Layers with a window of `sliding_window` tokens, one flag each; replaces what was set before.
 void setWindowedLayers(const HfConfig &config, HfKeys &keys, const std::vector<bool> &windowed);
 
 /// Values of generation_config.json that a request may start from, as `general.sampling.*`, and the ids that end an

@@ -14,11 +14,12 @@ struct ModelConfig;
 /// from, and one rotated key part that all heads share.
 /// Source: DeepSeek-AI 2024, arXiv:2405.04434, section 2.1.
 struct LatentConfig {
-    int kvRank = 0;     ///< elements of the latent vector; 0: attention is not latent
-    int queryRank = 0;  ///< elements that queries are made from; 0: they come from the state itself
-    int plainDim = 0;   ///< elements of a query or key head that do not rotate
-    int rotaryDim = 0;  ///< and those that do
-    int valueDim = 0;   ///< elements of a value head
+    int kvRank = 0;           ///< elements of the latent vector; 0: attention is not latent
+    int queryRank = 0;        ///< elements that queries are made from; 0: they come from the state itself
+    int plainDim = 0;         ///< elements of a query or key head that do not rotate
+    int rotaryDim = 0;        ///< and those that do
+    int valueDim = 0;         ///< elements of a value head
+    float normEpsilon = 0.0F; ///< of the norms on what queries, keys and values are made from
     bool fused = false; ///< the file has attn_kv_b, key and value rows of each head, in place of attn_k_b and attn_v_b
 
     [[nodiscard]] bool used() const { return kvRank > 0; }

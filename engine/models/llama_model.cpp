@@ -32,8 +32,19 @@ ModelConfig readExaoneConfig(const Checkpoint &checkpoint)
 }
 
 /// Where config.json of a mistral says nothing about the window, the library's class has one; null is none.
+/// What the class of mixtral fills in and the others do not.
+void translateMixtral(const HfConfig &config, HfKeys &keys)
+{
+    if (!config.has("rope_theta") && !config.has("rope_parameters"))
+        keys.set("rope.freq_base", 1e6);
+    if (!config.has("rms_norm_eps"))
+        keys.set("attention.layer_norm_rms_epsilon", 1e-5);
+}
+
 void translateLlama(const HfConfig &config, HfKeys &keys)
 {
+    if (config.text("model_type") == "mixtral")
+        translateMixtral(config, keys);
     if (config.text("model_type") != "mistral" || config.has("layer_types"))
         return;
     const HfConfig filled = config.withDefaults(R"({"sliding_window": 4096})");

@@ -2,6 +2,7 @@
 #include "engine/models/config_reader.h"
 #include "engine/models/decoder_model.h"
 #include "engine/models/decoder_tensors.h"
+#include "engine/models/hf_translate.h"
 #include "engine/models/model_registry.h"
 
 #include <array>
@@ -24,6 +25,19 @@ ModelConfig readOlmo2Config(const Checkpoint &checkpoint)
     return config;
 }
 
+/// What the class of the third version fills in and that of the second does not.
+void translateOlmo2(const HfConfig &config, HfKeys &keys)
+{
+    if (config.text("model_type") != "olmo3")
+        return;
+    if (!config.has("rope_theta") && !config.has("rope_parameters"))
+        keys.set("rope.freq_base", 500000.0);
+    if (config.has("sliding_window"))
+        return;
+    const HfConfig filled = config.withDefaults(R"({"sliding_window": 4096})");
+    translateWindow(filled, keys);
+}
+
 } // namespace
 
 ModelFamily olmo2Family()
@@ -35,7 +49,8 @@ ModelFamily olmo2Family()
     HfFamily hf;
     hf.modelTypes = {"olmo2", "olmo3"};
     hf.architectures = {"Olmo2ForCausalLM", "Olmo3ForCausalLM"};
-    hf.defaults = R"({"sliding_window_pattern": 4})";
+    hf.defaults = R"({"rms_norm_eps": 1e-5, "sliding_window_pattern": 4})";
+    hf.translate = translateOlmo2;
     hf.names = names;
     return {"olmo2", readOlmo2Config, decoderTensors, loadDecoder, hf};
 }

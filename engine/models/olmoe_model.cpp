@@ -33,6 +33,7 @@ ModelFamily olmoeFamily()
     HfFamily hf;
     hf.modelTypes = {"olmoe"};
     hf.architectures = {"OlmoeForCausalLM"};
+    hf.defaults = R"({"rms_norm_eps": 1e-5})";
     hf.translate = translateOlmoe;
     return {"olmoe", readOlmoeConfig, decoderTensors, loadDecoder, hf};
 }

@@ -2,6 +2,7 @@
 #include "engine/models/config_reader.h"
 #include "engine/models/decoder_model.h"
 #include "engine/models/decoder_tensors.h"
+#include "engine/models/hf_translate.h"
 #include "engine/models/model_registry.h"
 
 #include <array>
@@ -38,6 +39,27 @@ void translateQwenMoe(const HfConfig &, HfKeys &keys)
         keys.set("expert_weights_norm", false);
 }
 
+/// Every other one of the first max_window_layers has the window. Source: transformers, models/qwen2_moe.
+void translateQwen2Moe(const HfConfig &config, HfKeys &keys)
+{
+    translateQwenMoe(config, keys);
+    if (config.boolean("use_sliding_window") != true || config.has("layer_types"))
+        return;
+    const std::int64_t last = config.count("max_window_layers", 1 << 30, std::nullopt, 0);
+    std::vector<bool> windowed;
+    for (std::int64_t i = 0; i < config.count("num_hidden_layers", 1 << 16); ++i)
+        windowed.push_back(i % 2 == 0 && i < last);
+    setWindowedLayers(config, keys, windowed);
+}
+
+/// All layers have the window where one does. Source: transformers, models/qwen3_moe.
+void translateQwen3Moe(const HfConfig &config, HfKeys &keys)
+{
+    translateQwenMoe(config, keys);
+    const auto layers = static_cast<std::size_t>(config.count("num_hidden_layers", 1 << 16));
+    setWindowedLayers(config, keys, std::vector<bool>(layers, config.boolean("use_sliding_window") == true));
+}
+
 } // namespace
 
 ModelFamily qwen2MoeFamily()
@@ -53,7 +75,7 @@ ModelFamily qwen2MoeFamily()
     hf.architectures = {"Qwen2MoeForCausalLM"};
     hf.defaults = R"({"use_sliding_window": false, "sliding_window": 4096, "max_window_layers": 28})";
     hf.names = names;
-    hf.translate = translateQwenMoe;
+    hf.translate = translateQwen2Moe;
     return {"qwen2moe", readQwen2MoeConfig, decoderTensors, loadDecoder, hf};
 }
 
@@ -63,7 +85,7 @@ ModelFamily qwen3MoeFamily()
     hf.modelTypes = {"qwen3_moe"};
     hf.architectures = {"Qwen3MoeForCausalLM"};
     hf.defaults = R"({"use_sliding_window": false, "sliding_window": 4096})";
-    hf.translate = translateQwenMoe;
+    hf.translate = translateQwen3Moe;
     return {"qwen3moe", readQwen3MoeConfig, decoderTensors, loadDecoder, hf};
 }
 

@@ -29,6 +29,7 @@ ModelFamily seedOssFamily()
     HfFamily hf;
     hf.modelTypes = {"seed_oss"};
     hf.architectures = {"SeedOssForCausalLM"};
+    hf.defaults = R"({"head_dim": 128})";
     hf.names = names;
     return {"seed_oss", readSeedOssConfig, decoderTensors, loadDecoder, hf};
 }

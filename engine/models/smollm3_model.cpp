@@ -2,6 +2,7 @@
 #include "engine/models/config_reader.h"
 #include "engine/models/decoder_model.h"
 #include "engine/models/decoder_tensors.h"
+#include "engine/models/hf_translate.h"
 #include "engine/models/model_registry.h"
 
 namespace engine {
@@ -37,6 +38,10 @@ void translateSmollm3(const HfConfig &config, HfKeys &keys)
     if (rotates.size() != static_cast<std::size_t>(layers))
         config.refuseValue("no_rope_layers", std::to_string(layers) + " flags, one per layer");
     keys.set("rope.layers", rotates);
+    if (config.boolean("use_sliding_window") == true && config.has("sliding_window") && !config.has("layer_types")) {
+        rotates.flip(); // the window is on the layers that do not rotate
+        setWindowedLayers(config, keys, rotates);
+    }
 }
 
 } // namespace
@@ -46,7 +51,7 @@ ModelFamily smollm3Family()
     HfFamily hf;
     hf.modelTypes = {"smollm3"};
     hf.architectures = {"SmolLM3ForCausalLM"};
-    hf.defaults = R"({"use_sliding_window": false})";
+    hf.defaults = R"({"rope_theta": 2000000.0, "use_sliding_window": false})";
     hf.translate = translateSmollm3;
     return {"smollm3", readSmollm3Config, decoderTensors, loadDecoder, hf};
 }

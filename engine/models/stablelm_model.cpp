@@ -15,7 +15,9 @@ ModelConfig readStablelmConfig(const Checkpoint &checkpoint)
     refuseExperts(config);
     refuseLogitScale(checkpoint, config);
     config.feedForwardNorm = checkpoint.find(layerTensor(0, "ffn_norm")) != nullptr;
-    config.parallel = !config.feedForwardNorm;
+    const ConfigReader reader(checkpoint.metadata(), config.architecture);
+    config.parallel = reader.flag("parallel", !config.feedForwardNorm);
+    config.feedForwardNorm = !config.parallel;
     if (checkpoint.find(layerTensor(0, "attn_q_norm")))
         config.queryKeyNorm = QueryKeyNorm::OwnHead;
     return config;
@@ -30,12 +32,11 @@ ModelConfig readOrionConfig(const Checkpoint &checkpoint)
     return config;
 }
 
-void translateStablelm(const HfConfig &config, HfKeys &)
+void translateStablelm(const HfConfig &config, HfKeys &keys)
 {
-    for (const char *key : {"qk_layernorm", "use_parallel_residual"}) {
-        if (config.boolean(key).value_or(false))
-            config.refuseValue(key, "false: folders of such models are not supported");
-    }
+    if (config.boolean("qk_layernorm").value_or(false))
+        config.refuseValue("qk_layernorm", "false: folders of such models are not supported");
+    keys.set("parallel", config.boolean("use_parallel_residual").value_or(false));
 }
 
 } // namespace

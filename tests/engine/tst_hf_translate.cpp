@@ -51,6 +51,9 @@ private slots:
     void windows_data();
     void windows();
     void silentWindows();
+    void silentNumbers_data();
+    void silentNumbers();
+    void deepseek();
     void refusals_data();
     void refusals();
     void layersWithoutRotation();
@@ -159,6 +162,10 @@ void HfTranslateTest::longFactors()
     QCOMPARE(m.numbers("phi3.rope.scaling.short_factors").value(), (std::vector<double>{1, 2.5}));
     QCOMPARE(m.numbers("phi3.rope.scaling.long_factors").value(), (std::vector<double>{3, 4}));
     QCOMPARE(m.integer("phi3.rope.scaling.original_context_length").value(), 64);
+    QVERIFY(m.find("phi3.rope.scaling.attn_factor") == nullptr); // from the growth of the context
+    const engine::Metadata stated = translate(configOf("llama", R"("original_max_position_embeddings": 64,
+        "rope_scaling": {"type": "longrope", "factor": 16.0, "short_factor": [1, 2.5], "long_factor": [3, 4]})"));
+    QCOMPARE(stated.number("llama.rope.scaling.attn_factor").value(), std::sqrt(1.0 + std::log(16.0) / std::log(64.0)));
 }
 
 void HfTranslateTest::partOfAHead()
@@ -188,6 +195,23 @@ void HfTranslateTest::windows_data()
     QTest::newRow("later than all") << QByteArray("qwen2") << QByteArray("qwen2")
                                     << QByteArray(R"("sliding_window": 16, "use_sliding_window": true)")
                                     << QByteArray(); // from layer 28 on
+    QTest::newRow("every other one")
+        << QByteArray("qwen2_moe") << QByteArray("qwen2moe")
+        << QByteArray(R"("sliding_window": 16, "use_sliding_window": true, "max_window_layers": 4)")
+        << QByteArray("101000");
+    QTest::newRow("whatever max_window_layers says")
+        << QByteArray("qwen3_moe") << QByteArray("qwen3moe")
+        << QByteArray(R"("sliding_window": 16, "use_sliding_window": true, "max_window_layers": 4)")
+        << QByteArray("111111");
+    QTest::newRow("qwen3_moe, not used") << QByteArray("qwen3_moe") << QByteArray("qwen3moe")
+                                         << QByteArray(R"("sliding_window": 16, "use_sliding_window": false)")
+                                         << QByteArray();
+    QTest::newRow("layers without rotation")
+        << QByteArray("smollm3") << QByteArray("smollm3")
+        << QByteArray(R"("sliding_window": 16, "use_sliding_window": true, "no_rope_layers": [1, 1, 0, 1, 0, 0])")
+        << QByteArray("001011");
+    QTest::newRow("smollm3, not used") << QByteArray("smollm3") << QByteArray("smollm3")
+                                       << QByteArray(R"("sliding_window": 16)") << QByteArray();
     QTest::newRow("gemma2") << QByteArray("gemma2") << QByteArray("gemma2") << QByteArray(R"("sliding_window": 16)")
                             << QByteArray("101010");
     QTest::newRow("gemma3") << QByteArray("gemma3_text") << QByteArray("gemma3")
@@ -221,6 +245,62 @@ void HfTranslateTest::silentWindows()
     QCOMPARE(oss.integer("gpt-oss.attention.sliding_window").value(), 128);
     QCOMPARE(patternOf(oss, "gpt-oss.attention.sliding_window_pattern"), QByteArray("101010"));
     QCOMPARE(oss.integer("gpt-oss.expert_feed_forward_length").value(), 96);
+    const engine::Metadata exaone = translate(configOf("exaone4"));
+    QCOMPARE(exaone.integer("exaone4.attention.sliding_window").value(), 4096);
+    QCOMPARE(patternOf(exaone, "exaone4.attention.sliding_window_pattern"), QByteArray("111011"));
+    QVERIFY(translate(configOf("olmo2")).find("olmo2.attention.sliding_window") == nullptr);
+    const engine::Metadata olmo3 = translate(configOf("olmo3"));
+    QCOMPARE(olmo3.integer("olmo2.attention.sliding_window").value(), 4096);
+    QCOMPARE(patternOf(olmo3, "olmo2.attention.sliding_window_pattern"), QByteArray("111011"));
+}
+
+void HfTranslateTest::silentNumbers_data()
+{
+    QTest::addColumn<QByteArray>("type");
+    QTest::addColumn<QByteArray>("architecture");
+    QTest::addColumn<double>("epsilon");
+    QTest::addColumn<double>("base"); ///< 0: none is stated
+    const auto row = [](const char *type, const char *architecture, double epsilon, double base) {
+        QTest::newRow(type) << QByteArray(type) << QByteArray(architecture) << epsilon << base;
+    };
+    row("llama", "llama", 1e-6, 0.0);
+    row("mixtral", "llama", 1e-5, 1e6);
+    row("gpt_oss", "gpt-oss", 1e-5, 150000.0);
+    row("olmo2", "olmo2", 1e-5, 0.0);
+    row("olmo3", "olmo2", 1e-5, 500000.0);
+    row("olmoe", "olmoe", 1e-5, 0.0);
+    row("smollm3", "smollm3", 1e-6, 2000000.0);
+    row("exaone4", "exaone4", 1e-5, 0.0);
+    row("phi3", "phi3", 1e-5, 0.0);
+    row("glm", "chatglm", 1.5625e-7, 0.0);
+    row("glm4", "glm4", 1.5625e-7, 0.0);
+}
+
+void HfTranslateTest::silentNumbers()
+{
+    QFETCH(QByteArray, type);
+    QFETCH(QByteArray, architecture);
+    QFETCH(double, epsilon);
+    QFETCH(double, base);
+    const engine::Metadata m = translate(configOf(type).replace(", \"rms_norm_eps\": 1e-6", ""));
+    QCOMPARE(m.number((architecture + ".attention.layer_norm_rms_epsilon").toStdString()).value(), epsilon);
+    QCOMPARE(m.number((architecture + ".rope.freq_base").toStdString()).value_or(0.0), base);
+}
+
+void HfTranslateTest::deepseek()
+{
+    const QByteArray sizes = R"("qk_rope_head_dim": 8, "kv_lora_rank": 32, "qk_nope_head_dim": 16, "v_head_dim": 16,
+        "n_routed_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 32)";
+    const engine::Metadata three = translate(configOf("deepseek_v3", sizes).replace("1e-6}", "1e-4}"));
+    QCOMPARE(three.number("deepseek2.attention.layer_norm_rms_epsilon").value(), 1e-4);
+    QCOMPARE(three.number("deepseek2.attention.latent_norm_epsilon").value(), 1e-6); // the class gives it none
+    QCOMPARE(three.integer("deepseek2.leading_dense_block_count").value(), 3);
+    QCOMPARE(three.integer("deepseek2.expert_group_count").value(), 8);
+    QCOMPARE(three.integer("deepseek2.expert_group_used_count").value(), 4);
+    const engine::Metadata two = translate(configOf("deepseek_v2", sizes));
+    QCOMPARE(two.integer("deepseek2.leading_dense_block_count").value(), 0);
+    const engine::Metadata dense = translate(configOf("deepseek_v3", sizes + ", \"first_k_dense_replace\": 99"));
+    QCOMPARE(dense.integer("deepseek2.leading_dense_block_count").value(), 6);
 }
 
 /// Refused by the name that config.json has for it.
@@ -234,6 +314,7 @@ void HfTranslateTest::refusals_data()
                              << QByteArray(R"("num_experts_per_tok": 9, "num_local_experts": 8)");
     QTest::newRow("gemma") << QByteArray("gemma") << QByteArray(R"("use_bidirectional_attention": true)");
     QTest::newRow("gemma2") << QByteArray("gemma2") << QByteArray(R"("use_bidirectional_attention": true)");
+    QTest::newRow("gemma3 scores") << QByteArray("gemma3_text") << QByteArray(R"("attn_logit_softcapping": 9.0)");
     QTest::newRow("gemma3") << QByteArray("gemma3_text") << QByteArray(R"("use_bidirectional_attention": true)");
 }
 
@@ -263,6 +344,11 @@ void HfTranslateTest::layersWithoutRotation()
         patternOf(translate(configOf("smollm3", R"("no_rope_layers": [1, 0, 1, 0, 1, 1])")), "smollm3.rope.layers"),
         QByteArray("101011"));
     QVERIFY_EXCEPTION_THROWN((void)translate(configOf("smollm3", R"("no_rope_layers": [1, 0])")), engine::Error);
+    const QByteArray full = R"("layer_types": ["full_attention", "full_attention", "full_attention", "full_attention",
+        "full_attention", "full_attention"])";
+    QCOMPARE(patternOf(translate(configOf("cohere2", full)), "cohere2.rope.layers"), QByteArray("000000"));
+    QCOMPARE(patternOf(translate(configOf("exaone4", full)), "exaone4.rope.layers"), QByteArray("000000"));
+    QVERIFY(translate(configOf("exaone4", "\"sliding_window\": null, " + full)).find("exaone4.rope.layers") == nullptr);
 }
 
 void HfTranslateTest::scales()
