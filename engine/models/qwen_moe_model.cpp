@@ -16,7 +16,8 @@ ModelConfig readQwen2MoeConfig(const Checkpoint &checkpoint)
 {
     ModelConfig config = readCommonConfig(checkpoint);
     refuseLogitScale(checkpoint, config);
-    config.attentionBias = true;
+    const ConfigReader reader(checkpoint.metadata(), config.architecture);
+    config.attentionBias = reader.flag("attention.bias", true);
     readMoe(checkpoint, config, {.sharedGate = true});
     return config;
 }
@@ -43,6 +44,7 @@ void translateQwenMoe(const HfConfig &, HfKeys &keys)
 void translateQwen2Moe(const HfConfig &config, HfKeys &keys)
 {
     translateQwenMoe(config, keys);
+    keys.set("attention.bias", config.boolean("qkv_bias").value_or(true));
     if (config.boolean("use_sliding_window") != true || config.has("layer_types"))
         return;
     const std::int64_t last = config.count("max_window_layers", 1 << 30, std::nullopt, 0);

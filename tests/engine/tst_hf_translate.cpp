@@ -54,6 +54,7 @@ private slots:
     void silentNumbers_data();
     void silentNumbers();
     void deepseek();
+    void attentionBiases();
     void refusals_data();
     void refusals();
     void layersWithoutRotation();
@@ -285,6 +286,14 @@ void HfTranslateTest::silentNumbers()
     const engine::Metadata m = translate(configOf(type).replace(", \"rms_norm_eps\": 1e-6", ""));
     QCOMPARE(m.number((architecture + ".attention.layer_norm_rms_epsilon").toStdString()).value(), epsilon);
     QCOMPARE(m.number((architecture + ".rope.freq_base").toStdString()).value_or(0.0), base);
+}
+
+void HfTranslateTest::attentionBiases()
+{
+    QVERIFY(translate(configOf("qwen2_moe")).boolean("qwen2moe.attention.bias").value());
+    QVERIFY(!translate(configOf("qwen2_moe", R"("qkv_bias": false)")).boolean("qwen2moe.attention.bias").value());
+    QVERIFY(translate(configOf("gpt_oss")).boolean("gpt-oss.attention.bias").value());
+    QVERIFY(!translate(configOf("gpt_oss", R"("attention_bias": false)")).boolean("gpt-oss.attention.bias").value());
 }
 
 void HfTranslateTest::deepseek()
