@@ -3,10 +3,12 @@
 
 #include "engine/core/printable.h"
 #include "engine/io/safetensors_set.h"
+#include "engine/models/hf_keys.h"
 #include "engine/models/hf_modules.h"
 #include "engine/models/hf_names.h"
 #include "engine/models/hf_tensors.h"
 #include "engine/models/hf_translate.h"
+#include "engine/models/model_config.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -36,6 +38,7 @@ class HfCheckpoint final : public Checkpoint {
 public:
     HfCheckpoint(std::string folder, const HfModelConfig &model)
         : m_folder(std::move(folder))
+        , m_config(model.config)
         , m_metadata(translateHfConfig(model)) // refuses an unknown family
         , m_names(model.family->hf.names)
         , m_set(SafetensorsSet::openFolder(m_folder))
@@ -69,6 +72,9 @@ public:
 
     [[nodiscard]] std::string nameInFiles(std::string_view name) const override
     {
+        const std::string prefix = architectureOf(*this) + '.';
+        if (name.starts_with(prefix))
+            return configKeyOf(m_config, name.substr(prefix.size()));
         const auto found = m_byName.find(name);
         return found == m_byName.end() ? hfNameOf(name, m_names) : m_tensors[found->second].source->tensor.name;
     }
@@ -182,6 +188,7 @@ private:
     }
 
     std::string m_folder;
+    HfConfig m_config;
     Metadata m_metadata;
     std::span<const HfName> m_names;
     std::unique_ptr<SafetensorsSet> m_set;

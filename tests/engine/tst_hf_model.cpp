@@ -44,6 +44,7 @@ class HfModelTest : public QObject {
 private slots:
     void init();
     void loadsAndDescribes();
+    void errorsNameKeysOfTheConfiguration();
     void endsOfAnswers();
     void templates_data();
     void templates();
@@ -83,6 +84,24 @@ void HfModelTest::loadsAndDescribes()
     QCOMPARE(model.tokenizer().vocabSize(), 320);
     QVERIFY(model.checkFileUnchanged().empty());
     QCOMPARE(tiny_model::allLogits(model.runner(), {1, 2, 3}, 0, 16).size(), std::size_t{3 * 320});
+}
+
+/// What was translated to GGUF's keys is refused by the names that the folder has.
+void HfModelTest::errorsNameKeysOfTheConfiguration()
+{
+    QFile file(at("config.json"));
+    QVERIFY(file.open(QIODevice::ReadOnly));
+    QByteArray text = file.readAll();
+    file.close();
+    text.insert(text.lastIndexOf('}'), ", \"head_dim\": 15");
+    QVERIFY(writeText(at("config.json"), text));
+    try {
+        (void)load();
+        QFAIL("was loaded");
+    } catch (const engine::Error &error) {
+        const QString found = QString::fromUtf8(error.what());
+        QVERIFY2(found.contains("config.json: key head_dim is 15") && !found.contains("llama."), error.what());
+    }
 }
 
 /// Those of generation_config.json come beside the tokenizer's own.

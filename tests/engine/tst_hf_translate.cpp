@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/models/hf_checkpoint.h"
+#include "engine/models/hf_keys.h"
 #include "tests/support/safetensors_builder.h"
 
 #include <QTemporaryDir>
@@ -45,6 +46,8 @@ private slots:
     void ropeOfBothForms();
     void yarnTemperature_data();
     void yarnTemperature();
+    void latentTemperature_data();
+    void latentTemperature();
     void dynamicGoesOn();
     void longFactors();
     void partOfAHead();
@@ -64,6 +67,7 @@ private slots:
     void sparseLayers();
     void generation();
     void classNames();
+    void namesOfKeys();
 
 private:
     [[nodiscard]] engine::Metadata translate(const QByteArray &config) const;
@@ -146,6 +150,41 @@ void HfTranslateTest::yarnTemperature()
     QCOMPARE(m.number("llama.rope.scaling.yarn_beta_fast").value(), 20.0);
     QCOMPARE(m.boolean("llama.rope.scaling.yarn_truncate").value(), false);
     QCOMPARE(m.integer("llama.rope.scaling.original_context_length").value(), 512);
+}
+
+void HfTranslateTest::latentTemperature_data()
+{
+    QTest::addColumn<QByteArray>("more");
+    QTest::addColumn<double>("temperature");
+    QTest::addColumn<double>("scale");
+    const double usual = 0.1 * std::log(4.0) + 1.0;
+    QTest::newRow("equal scales") << QByteArray(R"(, "mscale": 0.7, "mscale_all_dim": 0.7)") << 1.0
+                                  << 0.07 * std::log(4.0) + 1.0;
+    QTest::newRow("two scales") << QByteArray(R"(, "mscale": 0.5, "mscale_all_dim": 1.0)")
+                                << (0.05 * std::log(4.0) + 1.0) / usual << usual;
+    QTest::newRow("none") << QByteArray() << usual << 1.0;
+    QTest::newRow("scores alone") << QByteArray(R"(, "attention_factor": 1.0, "mscale_all_dim": 1.0)") << 1.0 << usual;
+    QTest::newRow("both alike") << QByteArray(R"(, "mscale_all_dim": 1.0)") << usual << usual;
+}
+
+/// attn_factor is what cosines and sines are multiplied by unless the multiplier is 0; with the multiplier it gives the
+/// scale, which scores are multiplied by twice.
+void HfTranslateTest::latentTemperature()
+{
+    QFETCH(QByteArray, more);
+    QFETCH(double, temperature);
+    QFETCH(double, scale);
+    const engine::Metadata m =
+        translate(configOf("deepseek_v3",
+                           R"("q_lora_rank": 8, "kv_lora_rank": 8, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8,
+            "v_head_dim": 8, "rope_scaling": {"type": "yarn", "factor": 4.0)"
+                               + more + "}"));
+    const double multiplier = m.number("deepseek2.rope.scaling.yarn_log_multiplier").value();
+    double found = m.number("deepseek2.rope.scaling.attn_factor").value();
+    if (multiplier == 0.0)
+        found *= 0.1 * std::log(4.0) + 1.0;
+    QVERIFY2(std::abs(found - temperature) < 1e-12, std::to_string(found).c_str());
+    QVERIFY(std::abs(found * (1.0 + multiplier * std::log(4.0)) - scale) < 1e-12);
 }
 
 void HfTranslateTest::dynamicGoesOn()
@@ -432,6 +471,17 @@ void HfTranslateTest::classNames()
     QByteArray config = configOf("llama");
     config.replace("\"model_type\": \"llama\"", "\"architectures\": [\"MistralForCausalLM\"]");
     QCOMPARE(*translate(config).text("general.architecture"), std::string("llama"));
+}
+
+/// Errors about a folder name the keys that its configuration has.
+void HfTranslateTest::namesOfKeys()
+{
+    const engine::HfConfig config(R"({"n_head": 2, "num_experts": 4, "rope_parameters": {"rope_type": "yarn"}})", "c");
+    QCOMPARE(engine::configKeyOf(config, "attention.head_count"), std::string("n_head"));
+    QCOMPARE(engine::configKeyOf(config, "expert_count"), std::string("num_experts"));
+    QCOMPARE(engine::configKeyOf(config, "attention.head_count_kv"), std::string("num_key_value_heads"));
+    QCOMPARE(engine::configKeyOf(config, "rope.scaling.factor"), std::string("rope_parameters.factor"));
+    QCOMPARE(engine::configKeyOf(config, "no.such_key"), std::string("no.such_key"));
 }
 
 QTEST_GUILESS_MAIN(HfTranslateTest)
