@@ -35,6 +35,8 @@ public:
         return found == m_byName.end() ? nullptr : &m_infos[found->second];
     }
 
+    [[nodiscard]] std::string nameInFiles(std::string_view name) const override { return m_folder->nameInFiles(name); }
+
     [[nodiscard]] std::span<const std::byte> bytes(const TensorInfo &tensor) const override
     {
         const TensorInfo &source = sourceOf(tensor);
