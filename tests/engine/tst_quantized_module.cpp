@@ -139,8 +139,8 @@ void QuantizedModuleTest::gptqZerosThatBorrow()
     QCOMPARE(expand(byWords), gptqValues(4, [](std::int64_t row, std::int64_t) { return borrowing[row % 8]; }));
     QCOMPARE(byWords.warnings.size(), 1U);
     const QuantizedMatrix byFields = folder.read(gptq(4, Zeros::LessOne));
-    constexpr int fields[8] = {0, 4, 3, 7, 0, 15, 14, 8};
-    QCOMPARE(expand(byFields), gptqValues(4, [&fields](std::int64_t row, std::int64_t) { return fields[row % 8]; }));
+    static constexpr int fields[8] = {0, 4, 3, 7, 0, 15, 14, 8};
+    QCOMPARE(expand(byFields), gptqValues(4, [](std::int64_t row, std::int64_t) { return fields[row % 8]; }));
     QCOMPARE(byFields.warnings.size(), 1U);
     QVERIFY(byFields.warnings[0].find("the zeros of m ") != std::string::npos);
 }
