@@ -37,8 +37,8 @@ StepWork workOf(const StepKind &kind)
 /// The quickest of the steps that have exactly this work.
 double measure(DeviceSide &side, const StepKind &kind, std::uint64_t seed)
 {
-    constexpr int decodes = 24;
-    constexpr int repetitions = 5;
+    constexpr int decodes = 12;
+    constexpr int repetitions = 3;
     const bool decode = kind.tokens == 1;
     double best = std::numeric_limits<double>::max();
     for (int i = 0; i < repetitions; ++i) {
@@ -125,7 +125,7 @@ ExperimentResult stepCost(const DeviceTrial &trial)
     const int deep = std::min(512, side.info().effective.maxModelLen / 2);
     const std::vector<StepKind> kinds{
         {"decode_2", 2, 1, shortDepth},   {"decode_4", 4, 1, shortDepth}, {"decode_8", 8, 1, shortDepth},
-        {"decode_16", 16, 1, shortDepth}, {"decode_1_deep", 1, 1, deep},  {"decode_8_deep", 8, 1, deep},
+        {"decode_16", 16, 1, shortDepth}, {"decode_1_deep", 1, 1, deep},  {"decode_4_deep", 4, 1, deep},
         {"prompt_32", 1, 32, 0},          {"prompt_64", 1, 64, 0},        {"prompt_256", 1, std::min(256, deep), 0}};
     ExperimentResult result;
     double worst = 0;

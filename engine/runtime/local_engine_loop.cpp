@@ -233,9 +233,9 @@ void EngineLoop::install(std::unique_ptr<ServedModel> model)
     const EngineConfig &effective = model->info().effective;
     auto encoder = std::make_unique<PromptEncoder>(model->tokenizer(), model->chatTemplate(),
                                                    model->executor().vocabSize(), effective.maxModelLen);
-    auto scheduler = std::make_unique<Scheduler>(Scheduler::Config{effective.limits, effective, effective.maxModelLen,
-                                                                   effective.kv, model->executor().ropeVariants(),
-                                                                   effective.baselines});
+    auto scheduler =
+        std::make_unique<Scheduler>(Scheduler::Config{effective.limits, effective, effective.maxModelLen, effective.kv,
+                                                      model->executor().ropeVariants(), effective.baselines});
     dropModel();
     m_encoder = std::move(encoder);
     m_scheduler = std::move(scheduler);
