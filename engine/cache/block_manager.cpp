@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace engine {
 
@@ -90,12 +91,39 @@ bool BlockManager::grow(BlockTable &table, int tokens)
     const int missing = blocksForTokens(tokens) - static_cast<int>(table.blocks.size());
     if (missing > m_free)
         return false;
-    for (int i = 0; i < missing; ++i) {
-        const int block = m_head;
-        unpublish(block);
+    for (int i = 0; i < missing; ++i)
+        table.blocks.push_back(takeFree());
+    return true;
+}
+
+int BlockManager::takeFree()
+{
+    const int block = m_head;
+    CHECK(block >= 0);
+    unpublish(block);
+    reference(block);
+    return block;
+}
+
+void BlockManager::share(BlockTable &to, const BlockTable &from)
+{
+    CHECK(to.blocks.empty());
+    for (const int block : from.blocks)
         reference(block);
-        table.blocks.push_back(block);
-    }
+    to = from;
+}
+
+bool BlockManager::own(BlockTable &table, int position, std::vector<BlockCopy> &copies)
+{
+    int &entry = table.blocks.at(static_cast<std::size_t>(position / m_blockTokens));
+    if (m_blocks[static_cast<std::size_t>(entry)].refCount == 1)
+        return true;
+    if (m_free == 0)
+        return false;
+    const int shared = entry;
+    entry = takeFree();
+    copies.push_back({shared, entry});
+    unreference(shared);
     return true;
 }
 
@@ -141,6 +169,93 @@ int BlockManager::exclusiveBlocks(const BlockTable &table) const
 {
     return static_cast<int>(std::ranges::count_if(
         table.blocks, [this](int block) { return m_blocks[static_cast<std::size_t>(block)].refCount == 1; }));
+}
+
+void BlockManager::setPrefixCaching(bool on)
+{
+    m_prefixCaching = on;
+    for (int block = 0; !on && block < blocks(); ++block)
+        unpublish(block);
+}
+
+std::vector<CachedPrefix> BlockManager::cachedPrefixes() const
+{
+    std::vector<CachedPrefix> prefixes;
+    std::unordered_map<std::uint64_t, int> byContent;
+    for (int block = 0; block < blocks(); ++block)
+        if (const Block &entry = m_blocks[static_cast<std::size_t>(block)]; entry.published)
+            byContent.emplace(entry.content, block);
+    std::unordered_set<std::uint64_t> parents; // of content without owner
+    for (int block = m_head; block >= 0; block = m_blocks[static_cast<std::size_t>(block)].next)
+        if (const Block &entry = m_blocks[static_cast<std::size_t>(block)]; entry.published)
+            parents.insert(entry.parent);
+    for (int block = m_tail; block >= 0; block = m_blocks[static_cast<std::size_t>(block)].previous) {
+        const Block &entry = m_blocks[static_cast<std::size_t>(block)];
+        if (!entry.published || parents.contains(entry.content))
+            continue;
+        CachedPrefix prefix = prefixEndingAt(block, byContent);
+        if (!prefix.blocks.empty())
+            prefixes.push_back(std::move(prefix));
+    }
+    return prefixes;
+}
+
+/// Empty when a block before it is gone: nothing can find it any more.
+CachedPrefix BlockManager::prefixEndingAt(int last, const std::unordered_map<std::uint64_t, int> &byContent) const
+{
+    CachedPrefix prefix;
+    for (int block = last;;) {
+        prefix.blocks.push_back(block);
+        const std::uint64_t parent = m_blocks[static_cast<std::size_t>(block)].parent;
+        const auto before = byContent.find(parent);
+        if (before != byContent.end()) {
+            block = before->second;
+            continue;
+        }
+        if (parent != 0 && parent < m_nextContent)
+            return {};
+        prefix.variant = static_cast<int>(std::uint64_t{0} - parent);
+        break;
+    }
+    std::ranges::reverse(prefix.blocks);
+    for (const int block : prefix.blocks) {
+        const std::vector<int> &tokens = m_blocks[static_cast<std::size_t>(block)].tokens;
+        prefix.tokens.insert(prefix.tokens.end(), tokens.begin(), tokens.end());
+    }
+    return prefix;
+}
+
+int BlockManager::missPosition(std::span<const int> tokens, const PrefixMatch &match) const
+{
+    if (m_index.empty())
+        return -1;
+    const std::uint64_t parent =
+        match.blocks.empty() ? rootOf(match.variant) : m_blocks[static_cast<std::size_t>(match.blocks.back())].content;
+    const std::span<const int> rest = tokens.subspan(static_cast<std::size_t>(match.tokens));
+    std::ptrdiff_t most = -1;
+    for (const Block &block : m_blocks) {
+        if (!block.published || block.parent != parent)
+            continue;
+        const auto differs = std::ranges::mismatch(block.tokens, rest);
+        if (differs.in1 == block.tokens.end() || differs.in2 == rest.end())
+            return -1; // the prompt ends here, or only its last token is computed again
+        most = std::max(most, differs.in2 - rest.begin());
+    }
+    const bool couldGoOn = !match.blocks.empty() && static_cast<int>(rest.size()) > m_blockTokens;
+    return most < 0 && !couldGoOn ? -1 : match.tokens + static_cast<int>(std::max<std::ptrdiff_t>(most, 0));
+}
+
+void appendMoves(std::vector<SlotMove> &moves, std::span<const int> from, int fromBlockTokens, std::span<const int> to,
+                 int toBlockTokens, int first, int last)
+{
+    for (int position = first; position < last;) {
+        const int fromOffset = position % fromBlockTokens;
+        const int toOffset = position % toBlockTokens;
+        const int tokens = std::min({fromBlockTokens - fromOffset, toBlockTokens - toOffset, last - position});
+        moves.push_back({from[static_cast<std::size_t>(position / fromBlockTokens)] * fromBlockTokens + fromOffset,
+                         to[static_cast<std::size_t>(position / toBlockTokens)] * toBlockTokens + toOffset, tokens});
+        position += tokens;
+    }
 }
 
 BlockView BlockManager::view(int number) const

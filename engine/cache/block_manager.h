@@ -10,7 +10,26 @@
 
 namespace engine {
 
-/// The blocks of one sequence, in the order of its tokens; only ever appended to, released as a whole.
+/// Tokens whose keys and values go from consecutive slots of one pool to consecutive slots of another. A slot is
+/// block * blockTokens + offset; a move never crosses the end of a block on either side.
+struct SlotMove {
+    int from = 0;
+    int to = 0;
+    int tokens = 0;
+};
+
+/// A block that is to be copied over another of the same pool.
+struct BlockCopy {
+    int from = 0;
+    int to = 0;
+};
+
+/// Appends the moves of the tokens at positions [first, last) from one table to another.
+void appendMoves(std::vector<SlotMove> &moves, std::span<const int> from, int fromBlockTokens, std::span<const int> to,
+                 int toBlockTokens, int first, int last);
+
+/// The blocks of one sequence, in the order of its tokens; appended to, released as a whole, and where a block is
+/// shared with another sequence, given one of its own before it is written.
 /// Filled by BlockManager; everything but `blocks` is its bookkeeping.
 struct BlockTable {
     std::vector<int> blocks;
@@ -25,6 +44,13 @@ struct PrefixMatch {
     std::vector<int> blocks;
     int tokens = 0;
     int unreferenced = 0; ///< of `blocks`, those that nobody uses and that adopting takes out of the free count
+    int variant = 0;
+};
+
+/// Content that nobody uses but that can still be found, from its first token on.
+struct CachedPrefix {
+    std::vector<int> tokens; ///< whole blocks of them
+    std::vector<int> blocks;
     int variant = 0;
 };
 
@@ -63,6 +89,11 @@ public:
     void adopt(BlockTable &table, const PrefixMatch &match);
     /// Appends blocks until `table` holds `tokens` tokens; all or nothing. False when too few are free.
     [[nodiscard]] bool grow(BlockTable &table, int tokens);
+    /// Lets another sequence of the same tokens use all blocks of `from`. \pre `to` is empty
+    void share(BlockTable &to, const BlockTable &from);
+    /// Makes the block behind `position` the table's own, so that it can be written; a shared one is replaced by a new
+    /// block, and the copy that this takes is appended to `copies`. False when none is free for it.
+    [[nodiscard]] bool own(BlockTable &table, int position, std::vector<BlockCopy> &copies);
     /// Offers every full block within the first `computed` tokens to the prefix cache.
     void publish(BlockTable &table, std::span<const int> tokens, int computed);
     /// Drops all references, last block first. `forget` also takes the content out of the prefix cache, for blocks
@@ -70,6 +101,16 @@ public:
     void release(BlockTable &table, bool forget = false);
     /// Blocks that release() would make free: those that only this table references.
     [[nodiscard]] int exclusiveBlocks(const BlockTable &table) const;
+
+    /// Everything that is cached without owner, most recently used first; a prefix that is part of another one is not
+    /// named again.
+    [[nodiscard]] std::vector<CachedPrefix> cachedPrefixes() const;
+    /// Off: forgets all content.
+    void setPrefixCaching(bool on);
+    [[nodiscard]] bool prefixCaching() const { return m_prefixCaching; }
+    /// The first position at which `tokens` differ from everything cached, where `match` is what match() found of them;
+    /// -1 when they do not differ, or nothing is cached.
+    [[nodiscard]] int missPosition(std::span<const int> tokens, const PrefixMatch &match) const;
 
     [[nodiscard]] BlockView view(int block) const;
     /// Recounts everything against the live tables; empty when all is consistent, else what is wrong.
@@ -96,6 +137,8 @@ private:
     {
         return std::uint64_t{0} - static_cast<std::uint64_t>(variant);
     }
+    [[nodiscard]] int takeFree();
+    [[nodiscard]] CachedPrefix prefixEndingAt(int block, const std::unordered_map<std::uint64_t, int> &byContent) const;
     [[nodiscard]] Hash chainHash(const Hash &parent, std::span<const int> tokens) const;
     [[nodiscard]] int find(const Hash &hash, std::uint64_t parent, std::span<const int> tokens) const;
     void reference(int block);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <limits>
 
 namespace engine {
@@ -69,6 +70,29 @@ void KvCache::copyBlock(int from, int to, kernels::Stream &stream)
         m_ops.copyBlock(kernels::makeView(layer.view().data, m_shape.dtype, m_blocks,
                                           m_shape.planes() * m_shape.kvHeads, m_shape.blockTokens, m_shape.headDim),
                         from, to, stream);
+}
+
+void KvCache::moveTokens(KvCache &from, std::span<const SlotMove> moves)
+{
+    KvShape same = from.m_shape;
+    same.blockTokens = m_shape.blockTokens;
+    CHECK(same == m_shape);
+    const auto planes = static_cast<std::size_t>(m_shape.planes()) * static_cast<std::size_t>(m_shape.kvHeads);
+    const std::size_t rowBytes =
+        bytesPerLayerBlock(m_shape) / planes / static_cast<std::size_t>(m_shape.blockTokens); // one token of one head
+    const auto addressOf = [&](KvCache &cache, std::size_t layer, int slot, std::size_t plane) {
+        const int size = cache.m_shape.blockTokens;
+        CHECK(slot >= 0 && slot / size < cache.m_blocks);
+        const std::size_t row =
+            (static_cast<std::size_t>(slot / size) * planes + plane) * static_cast<std::size_t>(size)
+            + static_cast<std::size_t>(slot % size);
+        return cache.m_layers[layer].view().data + row * rowBytes;
+    };
+    for (std::size_t layer = 0; layer < m_layers.size(); ++layer)
+        for (const SlotMove &move : moves)
+            for (std::size_t plane = 0; plane < planes; ++plane)
+                std::memcpy(addressOf(*this, layer, move.to, plane), addressOf(from, layer, move.from, plane),
+                            static_cast<std::size_t>(move.tokens) * rowBytes);
 }
 
 } // namespace engine

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "engine/cache/block_manager.h"
 #include "engine/core/tensor.h"
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace engine {
@@ -49,6 +51,10 @@ public:
 
     /// Queues on `stream` a copy of block `from` over `to` in every layer. \pre from != to
     void copyBlock(int from, int to, kernels::Stream &stream);
+
+    /// Copies tokens out of another pool of the same model, whose blocks may be of another size. Host memory only.
+    /// \pre both shapes differ in blockTokens alone; every move lies within both pools
+    void moveTokens(KvCache &from, std::span<const SlotMove> moves);
 
 private:
     KvShape m_shape;

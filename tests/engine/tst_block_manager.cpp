@@ -189,6 +189,97 @@ private slots:
         QVERIFY_THROWS_EXCEPTION(Error, manager.release(copy));
     }
 
+    void aSharedBlockIsCopiedByWhoeverWritesFirst()
+    {
+        BlockManager manager(6, 8, true);
+        BlockTable a = computed(manager, tokensFrom(0, 12)); // one full block, four tokens in the second
+        BlockTable b;
+        manager.share(b, a);
+        QCOMPARE(b.blocks, a.blocks);
+        QCOMPARE(manager.usedBlocks(), 2);
+        std::vector<BlockCopy> copies;
+        const int shared = a.blocks[1];
+        QVERIFY(manager.own(a, 12, copies));
+        QCOMPARE(copies.size(), 1U);
+        QCOMPARE(copies[0].from, shared);
+        QCOMPARE(copies[0].to, a.blocks[1]);
+        QVERIFY(a.blocks[1] != shared && a.blocks[0] == b.blocks[0]);
+        QVERIFY(manager.own(b, 12, copies)); // nobody else has it any more
+        QCOMPARE(copies.size(), 1U);
+        QCOMPARE(b.blocks[1], shared);
+        BlockTable c;
+        manager.share(c, b);
+        BlockTable rest;
+        QVERIFY(manager.grow(rest, 24));
+        QVERIFY(!manager.own(c, 12, copies)); // no block is free for the copy
+        QCOMPARE(copies.size(), 1U);
+        const std::vector<const BlockTable *> tables{&a, &b, &c, &rest};
+        QCOMPARE(manager.audit(tables), std::string());
+        for (BlockTable *table : {&a, &b, &c, &rest})
+            manager.release(*table);
+        QCOMPARE(manager.audit({}), std::string());
+        QCOMPARE(manager.freeBlocks(), 6);
+    }
+
+    void cachedPrefixesAreNamedOnceMostRecentFirst()
+    {
+        BlockManager manager(20, 8, true);
+        BlockTable a = computed(manager, tokensFrom(0, 24));
+        manager.release(a);
+        std::vector<int> branch = tokensFrom(0, 32);
+        branch[20] = 999; // shares two blocks with the first
+        BlockTable b = computed(manager, branch);
+        manager.release(b);
+        BlockTable c = computed(manager, tokensFrom(500, 16));
+        manager.release(c);
+        BlockTable used = computed(manager, tokensFrom(700, 16));
+        const std::vector<CachedPrefix> prefixes = manager.cachedPrefixes();
+        QCOMPARE(prefixes.size(), 3U);
+        QCOMPARE(prefixes[0].tokens, tokensFrom(500, 16));
+        QCOMPARE(prefixes[1].tokens, branch);
+        QCOMPARE(prefixes[1].blocks.size(), 4U);
+        QCOMPARE(prefixes[2].tokens, tokensFrom(0, 24));
+        manager.setPrefixCaching(false);
+        QVERIFY(manager.cachedPrefixes().empty());
+        QCOMPARE(manager.cachedBlocks(), 0);
+        const std::vector<const BlockTable *> tables{&used};
+        QCOMPARE(manager.audit(tables), std::string());
+    }
+
+    void theFirstDifferenceIsFound()
+    {
+        BlockManager manager(20, 8, true);
+        const auto miss = [&manager](const std::vector<int> &prompt) {
+            return manager.missPosition(prompt, manager.match(prompt));
+        };
+        QCOMPARE(miss(tokensFrom(0, 30)), -1); // nothing is cached
+        BlockTable a = computed(manager, tokensFrom(0, 32));
+        std::vector<int> edited = tokensFrom(0, 32);
+        edited[13] = 999;
+        QCOMPARE(miss(edited), 13);
+        edited[0] = 999;
+        QCOMPARE(miss(edited), 0);
+        QCOMPARE(miss(tokensFrom(0, 32)), -1); // only the last token is computed again
+        QCOMPARE(miss(tokensFrom(0, 20)), -1);
+        QCOMPARE(miss(tokensFrom(0, 60)), 32); // all that is cached, and more
+        manager.release(a);
+    }
+
+    void movesStayWithinBlocksOnBothSides()
+    {
+        std::vector<SlotMove> moves;
+        const std::vector<int> from{3, 1, 2};
+        const std::vector<int> to{7, 5};
+        appendMoves(moves, from, 8, to, 16, 6, 20);
+        QCOMPARE(moves.size(), 3U);
+        const auto is = [](const SlotMove &move, int a, int b, int n) {
+            return move.from == a && move.to == b && move.tokens == n;
+        };
+        QVERIFY(is(moves[0], 3 * 8 + 6, 7 * 16 + 6, 2));
+        QVERIFY(is(moves[1], 1 * 8, 7 * 16 + 8, 8));
+        QVERIFY(is(moves[2], 2 * 8, 5 * 16, 4));
+    }
+
     void randomUseKeepsTheBooks()
     {
         for (unsigned seed = 0; seed < 50; ++seed) {

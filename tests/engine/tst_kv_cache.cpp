@@ -44,6 +44,7 @@ private slots:
     void copiesOneBlockInEveryLayer();
     void keysOnlyTakesHalf();
     void memoryIsCommittedWhenWritten();
+    void movesTokensBetweenBlockSizes();
     void tooMuchIsRefused();
 
 private:
@@ -134,6 +135,42 @@ void KvCacheTest::memoryIsCommittedWhenWritten()
     KvCache cache(shape, blocks, *m_ops);
     QVERIFY(cache.bytes() > std::size_t{200} << 20U);
     QVERIFY2(residentBytes() < before + (std::size_t{8} << 20U), "an unused pool must not be resident");
+}
+
+void KvCacheTest::movesTokensBetweenBlockSizes()
+{
+    KvCache small(shapeOf(DType::F32, 8), 6, *m_ops);
+    KvCache large(shapeOf(DType::F32, 32), 2, *m_ops);
+    const auto element = [](KvCache &cache, int layer, int slot, int plane, int head, int i) -> float & {
+        const int size = cache.shape().blockTokens;
+        return cache.layer(layer).as<float>()[((((slot / size) * 2 + plane) * 2 + head) * size + slot % size) * 8 + i];
+    };
+    const auto forAll = [](const auto &function) {
+        for (int layer = 0; layer < 3; ++layer)
+            for (int plane = 0; plane < 2; ++plane)
+                for (int head = 0; head < 2; ++head)
+                    for (int i = 0; i < 8; ++i)
+                        function(layer, plane, head, i);
+    };
+    const std::vector<int> from{4, 0, 5};
+    const std::vector<int> to{1};
+    const auto value = [](int position, int layer, int plane, int head, int i) {
+        return static_cast<float>((((position * 3 + layer) * 2 + plane) * 2 + head) * 8 + i + 1);
+    };
+    for (int position = 0; position < 20; ++position)
+        forAll([&](int layer, int plane, int head, int i) {
+            element(small, layer, from[static_cast<std::size_t>(position / 8)] * 8 + position % 8, plane, head, i) =
+                value(position, layer, plane, head, i);
+        });
+    std::vector<engine::SlotMove> moves;
+    engine::appendMoves(moves, from, 8, to, 32, 0, 20);
+    large.moveTokens(small, moves);
+    for (int position = 0; position < 32; ++position)
+        forAll([&](int layer, int plane, int head, int i) {
+            QCOMPARE(element(large, layer, 32 + position, plane, head, i),
+                     position < 20 ? value(position, layer, plane, head, i) : 0.0F);
+            QCOMPARE(element(large, layer, position, plane, head, i), 0.0F);
+        });
 }
 
 void KvCacheTest::tooMuchIsRefused()
