@@ -8,7 +8,7 @@
 namespace engine {
 
 /// When a changed knob takes effect.
-enum class Applies { NextStep, NextRequest, Idle, Reload };
+enum class Applies { NextStep, NextRequest, Reload };
 
 /// One knob, declared once; panels, settings and the command line are derived from the table.
 struct ParameterSpec {

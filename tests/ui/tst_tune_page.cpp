@@ -109,7 +109,7 @@ private slots:
         QCOMPARE(m_settings->engineConfig().limits.maxNumSeqs, 1);
     }
 
-    void poolWaitsForIdle()
+    void poolShowsWhatIsInForceUntilItChanges()
     {
         KnobSlider *slider = knob("block-size");
         QTest::keyClick(slider->track(), Qt::Key_Right);

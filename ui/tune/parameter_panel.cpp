@@ -154,11 +154,10 @@ void ParameterPanel::refreshEngineKnob(KnobSlider &knob)
     }
     const EngineSetting setting = settingOf(key);
     const bool pending = m_client.isPending(setting);
-    knob.setPending(pending && knob.spec().applies == engine::Applies::Idle);
+    knob.setPending(pending && setting != EngineSetting::Limits); // a pool may take a while
     const QString note = m_client.note(setting);
     if (pending)
-        knob.setConsequence(knob.spec().applies == engine::Applies::Idle ? tr("waits until no request runs")
-                                                                         : tr("applies at the next step"));
+        knob.setConsequence(tr("applies at the next step"));
     else if (!note.isEmpty())
         knob.setConsequence(note, QStringLiteral("warn"));
     else

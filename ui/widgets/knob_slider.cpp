@@ -187,8 +187,6 @@ QString KnobSlider::fallbackConsequence() const
         return tr("applies at the next step");
     case engine::Applies::NextRequest:
         return tr("applies to the next message");
-    case engine::Applies::Idle:
-        return tr("applies when nothing runs");
     case engine::Applies::Reload:
         return tr("applies at the next load");
     }
