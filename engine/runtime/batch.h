@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/api/request.h"
+#include "engine/cache/block_manager.h"
 #include "engine/models/model.h"
 
 #include <vector>
@@ -23,6 +24,7 @@ struct BatchRow {
 struct Batch {
     ForwardBatch forward;
     std::vector<BatchRow> rows;
+    std::vector<BlockCopy> copies; ///< of whole blocks, to be made in this order before the step is run
     [[nodiscard]] bool empty() const { return rows.empty(); }
 };
 

@@ -138,17 +138,23 @@ void DeviceMonitor::readUtilization(DeviceStats &cpu)
     m_lastTimes = now;
 }
 
-void DeviceMonitor::readTemperature(DeviceStats &cpu) const
+std::optional<double> cpuTemperature(const std::string &sys)
 {
-    for (const fs::path &sensor : entries(m_sources.sys + "/class/hwmon")) {
+    for (const fs::path &sensor : entries(sys + "/class/hwmon")) {
         const std::string name = textIn(sensor / "name");
         if (name != "coretemp" && name != "k10temp" && name != "zenpower" && name != "cpu_thermal")
             continue;
-        if (const auto millidegrees = numberIn(sensor / "temp1_input")) {
-            cpu.temperatureC = *millidegrees / 1000.0;
-            return;
-        }
+        if (const auto millidegrees = numberIn(sensor / "temp1_input"))
+            return *millidegrees / 1000.0;
     }
+    return std::nullopt;
+}
+
+void DeviceMonitor::readTemperature(DeviceStats &cpu) const
+{
+    cpu.temperatureC = cpuTemperature(m_sources.sys);
+    if (cpu.temperatureC)
+        return;
     addProblem(cpu, "temperature: no CPU sensor under " + m_sources.sys + "/class/hwmon");
 }
 

@@ -18,6 +18,9 @@ struct DeviceSources {
     std::string sys = "/sys";
 };
 
+/// Degrees Celsius of the host CPU; empty without a sensor. `sys` is where the kernel's tree is mounted.
+[[nodiscard]] std::optional<double> cpuTemperature(const std::string &sys = "/sys");
+
 /// Reads the sensors of the host CPU and of every NVIDIA GPU. Rates (utilisation, CPU power) are means since the
 /// previous reading and absent in the first one. Thread: one caller.
 class DeviceMonitor {

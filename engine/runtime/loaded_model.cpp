@@ -255,7 +255,7 @@ void LoadedModel::describe(const ModelConfig &model)
     m_info.effective.threads = ops.threads();
 }
 
-KvPoolPlan LoadedModel::planKvPool(const KvPoolConfig &kv, const BatchLimits &limits) const
+KvPoolPlan LoadedModel::planKvPool(const KvPoolConfig &kv, const BatchLimits &limits, std::int64_t leastTokens) const
 {
     checkBlockTokens(kv.blockTokens);
     const KvShape shape = m_runner->model().config().kvShape(kv.blockTokens, m_runner->kvType());
@@ -269,10 +269,13 @@ KvPoolPlan LoadedModel::planKvPool(const KvPoolConfig &kv, const BatchLimits &li
     else if (blocks <= 0)
         blocks = std::min<std::int64_t>(perSequence * limits.maxNumSeqs,
                                         free > 0 ? std::max(1, KvCache::blocksThatFit(shape, free / 4)) : perSequence);
+    const std::int64_t least = (leastTokens + kv.blockTokens - 1) / kv.blockTokens;
+    const bool raised = blocks < least;
+    blocks = std::max(blocks, least);
     const auto most = static_cast<std::size_t>(KvCache::blocksThatFit(shape, SIZE_MAX));
     const std::size_t wanted = shape.bytesPerBlock() * static_cast<std::size_t>(std::max<std::int64_t>(blocks, 1));
     const auto usable = static_cast<std::size_t>(static_cast<double>(free) * (1.0 - m_info.effective.memoryReserve));
-    if (static_cast<std::size_t>(blocks) > most || (free > 0 && wanted > usable))
+    if (static_cast<std::size_t>(blocks) > most || (free > 0 && wanted > usable && wanted > m_runner->kvBytes()))
         throw Error(ErrorCode::OutOfMemory,
                     "not enough memory for the KV cache: " + describeBytes(wanted) + " wanted, " + describeBytes(free)
                         + " free, of which " + std::to_string(std::lround(m_info.effective.memoryReserve * 100))
@@ -286,7 +289,10 @@ KvPoolPlan LoadedModel::planKvPool(const KvPoolConfig &kv, const BatchLimits &li
     plan.blocks = static_cast<int>(blocks);
     plan.blockTokens = kv.blockTokens;
     plan.bytes = shape.bytesPerBlock() * static_cast<std::size_t>(blocks);
-    if (blocks < perSequence)
+    if (raised)
+        plan.note = "the KV pool keeps " + std::to_string(blocks) + " blocks of " + std::to_string(kv.blockTokens)
+            + " tokens, as a running request was promised room for " + std::to_string(leastTokens);
+    else if (blocks < perSequence)
         plan.note = "the KV pool holds " + std::to_string(blocks * kv.blockTokens)
             + " tokens, less than one request of max-model-len " + std::to_string(maxModelLen);
     return plan;
@@ -295,13 +301,23 @@ KvPoolPlan LoadedModel::planKvPool(const KvPoolConfig &kv, const BatchLimits &li
 KvPoolPlan LoadedModel::applyKvPool(const KvPoolConfig &kv)
 {
     KvPoolPlan plan = planKvPool(kv, m_info.effective.limits);
-    m_runner->resizeKv(plan.blocks, plan.blockTokens);
-    const KvType type = m_info.effective.kv.type;
-    m_info.effective.kv = kv;
-    m_info.effective.kv.type = type; // fixed when the model was loaded
-    m_info.effective.kv.numBlocks = plan.blocks;
-    m_info.effective.kv.budgetBytes = plan.bytes;
+    installKvPool(effectiveKv(kv, plan), {});
     return plan;
+}
+
+KvPoolConfig LoadedModel::effectiveKv(const KvPoolConfig &kv, const KvPoolPlan &plan) const
+{
+    KvPoolConfig effective = kv;
+    effective.type = m_info.effective.kv.type; // fixed when the model was loaded
+    effective.numBlocks = plan.blocks;
+    effective.budgetBytes = plan.bytes;
+    return effective;
+}
+
+void LoadedModel::installKvPool(const KvPoolConfig &effective, std::span<const SlotMove> moves)
+{
+    m_runner->repageKv(effective.numBlocks, effective.blockTokens, moves);
+    m_info.effective.kv = effective;
 }
 
 std::string LoadedModel::applyLimits(const BatchLimits &limits)

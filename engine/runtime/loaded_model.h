@@ -49,11 +49,18 @@ public:
     [[nodiscard]] const Profile *profile() const { return m_profile.get(); }
 
     /// The one place that sizes a KV pool, at start-up and at run time: what `kv` and `limits` give with the memory
-    /// that is free now. \throws Error InvalidArgument for a block size that is not allowed, OutOfMemory naming the
+    /// that is free now, and room for one request of `leastTokens` tokens. A pool no larger than the one in place
+    /// needs no free memory. \throws Error InvalidArgument for a block size that is not allowed, OutOfMemory naming the
     /// bytes wanted and free
-    [[nodiscard]] KvPoolPlan planKvPool(const KvPoolConfig &kv, const BatchLimits &limits) const;
-    /// Replaces the pool by what planKvPool gives and records it in info().effective.
+    [[nodiscard]] KvPoolPlan planKvPool(const KvPoolConfig &kv, const BatchLimits &limits,
+                                        std::int64_t leastTokens = 0) const;
+    /// What was asked for, with the sizes of the plan.
+    [[nodiscard]] KvPoolConfig effectiveKv(const KvPoolConfig &kv, const KvPoolPlan &plan) const;
+    /// Replaces the pool by an empty one as planKvPool gives it and records it in info().effective.
     KvPoolPlan applyKvPool(const KvPoolConfig &kv);
+    /// Replaces the pool by one of these sizes, carries tokens over and records it.
+    /// \throws Error OutOfMemory; the old pool is then in place as it was
+    void installKvPool(const KvPoolConfig &effective, std::span<const SlotMove> moves);
     /// Makes room for steps under `limits` and records them in info().effective; says why they differ from what was
     /// asked for, else empty. \throws Error InvalidArgument, OutOfMemory
     std::string applyLimits(const BatchLimits &limits);

@@ -20,8 +20,10 @@ template<typename One> auto pendingSince(const One & /*kind*/)
 
 } // namespace
 
-LocalEngine::LocalEngine(ModelLoader loader, DeviceWatcher::Reader readDevices)
+LocalEngine::LocalEngine(ModelLoader loader, DeviceWatcher::Reader readDevices, EngineGuard::Sensor sensor,
+                         std::chrono::milliseconds sensorPeriod)
     : m_devices(std::move(readDevices))
+    , m_guard(m_shared, std::move(sensor), sensorPeriod)
     , m_thread([this, loader = std::move(loader)](const std::stop_token &stop) mutable {
         EngineLoop(m_shared, std::move(loader)).run(stop);
     })
@@ -63,7 +65,13 @@ RequestId LocalEngine::submit(Request request)
 
 std::vector<RequestId> LocalEngine::submitAll(std::vector<Request> requests)
 {
+    return push(std::move(requests), false);
+}
+
+std::vector<RequestId> LocalEngine::push(std::vector<Request> requests, bool forks)
+{
     SubmitCommand command;
+    command.forks = forks;
     std::vector<RequestId> ids;
     for (Request &request : requests) {
         ids.push_back(m_nextId++);
@@ -78,7 +86,7 @@ std::vector<RequestId> LocalEngine::submitForks(Request request, int n)
     std::vector<Request> forks(static_cast<std::size_t>(std::max(n, 1)), request);
     for (std::size_t i = 0; request.sampling.seed && i < forks.size(); ++i)
         forks[i].sampling.seed = *request.sampling.seed + i;
-    return submitAll(std::move(forks));
+    return push(std::move(forks), true);
 }
 
 void LocalEngine::cancel(RequestId id)

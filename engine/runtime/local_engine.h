@@ -3,6 +3,7 @@
 
 #include "engine/api/engine.h"
 #include "engine/runtime/device_watcher.h"
+#include "engine/runtime/engine_guard.h"
 #include "engine/runtime/local_engine_loop.h"
 #include "engine/runtime/local_engine_shared.h"
 
@@ -21,7 +22,9 @@ namespace engine {
 /// Thread: any.
 class LocalEngine final : public Engine {
 public:
-    LocalEngine(ModelLoader loader, DeviceWatcher::Reader readDevices);
+    /// `sensor` may be empty: no thermal rule then. It is read every `sensorPeriod` while there is work.
+    LocalEngine(ModelLoader loader, DeviceWatcher::Reader readDevices, EngineGuard::Sensor sensor = {},
+                std::chrono::milliseconds sensorPeriod = std::chrono::seconds(1));
     /// Stops between two steps, or between two tensors of a load.
     ~LocalEngine() override;
 
@@ -47,6 +50,7 @@ public:
     [[nodiscard]] std::string blockText(int block) override;
 
 private:
+    std::vector<RequestId> push(std::vector<Request> requests, bool forks);
     template<typename One> std::uint64_t replace(One command);
 
     EngineShared m_shared;
@@ -55,7 +59,8 @@ private:
     std::atomic<std::uint64_t> m_nextRevision = 1;
     std::mutex m_loadMutex;
     std::stop_source m_loadStop; // of the newest load; guarded by m_loadMutex
-    std::jthread m_thread;       // last: it uses all of the above until it is joined
+    EngineGuard m_guard;
+    std::jthread m_thread; // last: it uses all of the above until it is joined
 };
 
 } // namespace engine

@@ -27,6 +27,7 @@ struct LoadCommand {
 struct UnloadCommand { };
 struct SubmitCommand {
     std::vector<Submission> submissions;
+    bool forks = false; ///< all of one prompt, to be computed once
 };
 struct CancelCommand {
     RequestId id = 0;

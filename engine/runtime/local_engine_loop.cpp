@@ -40,7 +40,8 @@ void EngineLoop::run(const std::stop_token &stop)
     while (!stop.stop_requested()) {
         takeCommands();
         handlePending();
-        applyWhenIdle();
+        onIdle();
+        followTemperature();
         checkModelFile();
         const bool worked = step();
         refreshBlockMap();
@@ -241,6 +242,9 @@ void EngineLoop::install(std::unique_ptr<ServedModel> model)
     m_scheduler = std::move(scheduler);
     m_model = std::move(model);
     m_totals = {};
+    m_wasIdle = true;
+    m_thermal = {};
+    m_shared.pulse.setTimeout(m_model->info().effective.stepTimeoutSeconds);
     m_pacer = StepPacer(m_model->info().parameters, m_model->info().backend == "reference");
     m_nextFileCheck = now() + fileCheckSeconds;
     m_fileChangeTold = false;
@@ -266,11 +270,7 @@ void EngineLoop::dropModel()
         ids.push_back(sequence->id);
     for (const RequestId id : ids)
         cancel(id);
-    const std::string note = "the model was unloaded before an idle moment came";
-    if (const auto change = std::exchange(m_newPool, std::nullopt))
-        applied(change->revision, note);
-    if (const auto change = std::exchange(m_newThreads, std::nullopt))
-        applied(change->revision, note);
+    m_restOfPool.reset();
     m_shared.state.clearBlocks();
     m_scheduler.reset();
     m_encoder.reset();
@@ -281,15 +281,18 @@ void EngineLoop::dropModel()
 
 void EngineLoop::handle(SubmitCommand &command)
 {
+    RequestId leader = 0;
     for (Submission &submission : command.submissions)
-        submit(submission);
+        if (submit(submission, leader) && command.forks && leader == 0)
+            leader = submission.id;
 }
 
-void EngineLoop::submit(Submission &submission)
+/// Whether the request was taken. One with a `leader` has its prompt.
+bool EngineLoop::submit(Submission &submission, RequestId leader)
 {
     if (!m_model) {
         refuse(submission, ErrorCode::Refused, "no model is loaded, so the request cannot run");
-        return;
+        return false;
     }
     try {
         const Request &request = submission.request;
@@ -298,7 +301,7 @@ void EngineLoop::submit(Submission &submission)
         checkQueue(1); // before the work of encoding it
         Sequence sequence;
         sequence.id = submission.id;
-        sequence.tokens = m_encoder->encode(request);
+        sequence.tokens = leader != 0 ? m_scheduler->find(leader)->tokens : m_encoder->encode(request);
         sequence.promptTokens = sequence.size();
         sequence.maxTokens = request.sampling.maxTokens;
         sequence.priority = request.priority;
@@ -315,7 +318,11 @@ void EngineLoop::submit(Submission &submission)
         }
         m_streams.emplace(submission.id, std::move(stream));
         send(RequestAccepted{submission.id, sequence.promptTokens});
-        m_scheduler->add(std::move(sequence));
+        if (leader != 0)
+            m_scheduler->addFork(std::move(sequence), leader);
+        else
+            m_scheduler->add(std::move(sequence));
+        return true;
     } catch (const Error &error) {
         refuse(submission, error.code(), error.what());
     } catch (const std::bad_alloc &) {
@@ -323,6 +330,7 @@ void EngineLoop::submit(Submission &submission)
     } catch (const std::exception &error) {
         refuse(submission, ErrorCode::Internal, error.what());
     }
+    return false;
 }
 
 /// Whether one more request of this many tokens may wait. \throws Error Busy
@@ -417,6 +425,7 @@ void EngineLoop::applied(std::uint64_t revision, std::string note)
     if (m_model) {
         event.step = m_scheduler->steps() + 1;
         event.effective = m_model->info().effective;
+        event.effective.limits = m_scheduler->limits();
     }
     event.note = std::move(note);
     send(std::move(event));
@@ -427,7 +436,7 @@ void EngineLoop::handle(LimitsCommand &command)
     std::string note = tryChange([&] {
         const BatchLimits wanted = Scheduler::clampLimits(command.limits);
         std::string why = m_model->applyLimits(wanted);
-        m_scheduler->setLimits(m_model->info().effective.limits);
+        m_scheduler->setLimits(m_thermal.limits(m_model->info().effective.limits));
         if (why.empty() && wanted != command.limits)
             why = "max-num-batched-tokens is at least max-num-seqs, and that at least 1";
         return why;
@@ -447,27 +456,72 @@ void EngineLoop::handle(RulesCommand &command)
 
 void EngineLoop::handle(KvPoolCommand &command)
 {
-    m_newPool = command;
+    m_restOfPool.reset();
+    changePool(command);
+}
+
+/// Between two steps: what runs is carried over into the new pool, and what finds no room there is computed again.
+void EngineLoop::changePool(const KvPoolCommand &command)
+{
+    std::string note = tryChange([&] {
+        KvPoolConfig kv;
+        std::string why = m_model->planKvPool(command.kv, m_scheduler->promisedTokens(), kv);
+        PoolChange change = m_scheduler->planPool(kv);
+        m_model->installKvPool(kv, change.moves);
+        m_scheduler->setPool(std::move(change));
+        return why;
+    });
+    if (m_scheduler && !m_scheduler->idle() && !note.empty())
+        m_restOfPool = command;
+    m_mapIsOld = true;
+    applied(command.revision, std::move(note));
 }
 
 void EngineLoop::handle(ThreadsCommand &command)
 {
-    m_newThreads = command;
+    applied(command.revision, tryChange([&] { return m_model->applyThreads(command.threads); }));
 }
 
-void EngineLoop::applyWhenIdle()
+/// Each time that the last request has ended: every block must be back, and what a request stood in the way of is done.
+void EngineLoop::onIdle()
 {
-    if (m_scheduler && !m_scheduler->idle())
-        return;
-    if (const auto change = std::exchange(m_newPool, std::nullopt)) {
-        std::string note = tryChange([&] { return m_model->applyKvPool(change->kv); });
-        if (m_model)
-            m_scheduler->setPool(m_model->info().effective.kv); // its content is lost even when the change failed
-        m_mapIsOld = true;
-        applied(change->revision, std::move(note));
+    const bool idle = !m_scheduler || m_scheduler->idle();
+    if (idle && !m_wasIdle && m_scheduler) {
+        std::string fault = m_scheduler->audit();
+        if (const int used = m_scheduler->blocks().usedBlocks(); fault.empty() && used > 0)
+            fault = std::to_string(used) + " blocks are still in use";
+        if (!fault.empty()) {
+            m_scheduler->resetPool();
+            m_mapIsOld = true;
+            send(EngineNotice{EngineNotice::Kind::AuditFailed, m_scheduler->steps(),
+                              "after the last request had ended, " + fault + "; the KV pool was made anew"});
+        }
+        if (const auto rest = std::exchange(m_restOfPool, std::nullopt))
+            changePool(*rest);
     }
-    if (const auto change = std::exchange(m_newThreads, std::nullopt))
-        applied(change->revision, tryChange([&] { return m_model->applyThreads(change->threads); }));
+    m_wasIdle = idle;
+}
+
+/// Takes a new reading of the device's temperature and lowers or restores the token budget by it.
+void EngineLoop::followTemperature()
+{
+    const auto [celsius, readings] = m_shared.pulse.temperature();
+    if (!m_model || readings == m_temperatureReadings)
+        return;
+    m_temperatureReadings = readings;
+    const bool wasCool = m_thermal.level() == 0;
+    if (!m_thermal.update(celsius))
+        return;
+    const BatchLimits &wanted = m_model->info().effective.limits;
+    m_scheduler->setLimits(m_thermal.limits(wanted));
+    const int budget = m_scheduler->limits().maxNumBatchedTokens;
+    std::string note = std::to_string(static_cast<int>(celsius))
+        + " C: " + (m_thermal.level() == 0 ? "the token budget is whole again, " : "the token budget is lowered, ")
+        + std::to_string(budget) + " of " + std::to_string(wanted.maxNumBatchedTokens) + " tokens a step";
+    if (wasCool || m_thermal.level() == 0)
+        send(EngineNotice{wasCool ? EngineNotice::Kind::Overheated : EngineNotice::Kind::Cooled,
+                          m_scheduler->steps() + 1, "the processor is at " + note});
+    applied(0, std::move(note));
 }
 
 } // namespace engine

@@ -8,6 +8,7 @@
 #include "engine/runtime/scheduler.h"
 #include "engine/runtime/served_model.h"
 #include "engine/runtime/step_pacer.h"
+#include "engine/runtime/thermal_rule.h"
 
 #include <cstdint>
 #include <deque>
@@ -53,20 +54,26 @@ private:
     void workWhileLoading();
     void install(std::unique_ptr<ServedModel> model);
     void dropModel();
-    void submit(Submission &submission);
+    bool submit(Submission &submission, RequestId leader = 0);
     void checkQueue(int promptTokens) const;
     void refuse(const Submission &submission, ErrorCode code, const std::string &message);
     void cancel(RequestId id);
 
-    void applyWhenIdle();
+    void changePool(const KvPoolCommand &command);
+    void onIdle();
+    void followTemperature();
     void applied(std::uint64_t revision, std::string note);
     template<typename Change> [[nodiscard]] std::string tryChange(const Change &change);
 
     bool step();
     [[nodiscard]] int tokenCap() const;
+    [[nodiscard]] bool runBatch(const Batch &batch, bool lastTry);
     [[nodiscard]] std::vector<RowResult> sample(const Batch &batch, const kernels::TensorView &logits);
     [[nodiscard]] RowResult sampleRow(const BatchRow &row, std::span<const float> logits);
+    [[nodiscard]] RowResult sampleFor(RequestId id, const Sequence &sequence, std::span<const float> logits);
     void publishStep(const Batch &batch, CommitResult &result, double started);
+    void publishOutput(const CommitResult::Output &output, CommitResult &result);
+    void failOutput(RequestId id, CommitResult &result, const std::string &message);
     [[nodiscard]] TokenEvent tokenEvent(const CommitResult::Output &output, RequestStream &stream, bool isEnd);
     void abandon(const Batch &batch, ErrorCode code, const std::string &message);
     void sendFinished(const FinishedSequence &finished, ErrorCode code = ErrorCode::Internal);
@@ -93,8 +100,10 @@ private:
     StepPacer m_pacer;
     std::mt19937_64 m_seeds;
 
-    std::optional<KvPoolCommand> m_newPool; // wait for an idle moment
-    std::optional<ThreadsCommand> m_newThreads;
+    std::optional<KvPoolCommand> m_restOfPool; // a pool that could not shrink as far as asked: when nothing runs
+    ThermalRule m_thermal;
+    std::uint64_t m_temperatureReadings = 0; // seen
+    bool m_wasIdle = true;
     EngineTotals m_totals; // counters and histograms since the load; gauges are filled in when it is published
     std::size_t m_availableBytes = 0;
     double m_nextMemoryReading = 0;

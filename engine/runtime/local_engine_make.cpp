@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/runtime/local_engine.h"
 
+#include "engine/runtime/device_monitor.h"
 #include "engine/runtime/loaded_model.h"
 #include "engine/runtime/profile.h"
 
@@ -33,7 +34,16 @@ public:
     [[nodiscard]] const Tokenizer &tokenizer() const override { return m_model.tokenizer(); }
     [[nodiscard]] const ChatTemplate *chatTemplate() const override { return m_model.chatTemplate(); }
     [[nodiscard]] StepExecutor &executor() override { return m_model.runner(); }
-    std::string applyKvPool(const KvPoolConfig &kv) override { return m_model.applyKvPool(kv).note; }
+    std::string planKvPool(const KvPoolConfig &kv, std::int64_t leastTokens, KvPoolConfig &effective) const override
+    {
+        KvPoolPlan plan = m_model.planKvPool(kv, info().effective.limits, leastTokens);
+        effective = m_model.effectiveKv(kv, plan);
+        return plan.note;
+    }
+    void installKvPool(const KvPoolConfig &effective, std::span<const SlotMove> moves) override
+    {
+        m_model.installKvPool(effective, moves);
+    }
     std::string applyLimits(const BatchLimits &limits) override { return m_model.applyLimits(limits); }
     std::string applyRules(const AdmissionRules &rules) override
     {
@@ -63,7 +73,7 @@ std::unique_ptr<Engine> makeEngine()
                                   std::stop_token stop) -> std::unique_ptr<ServedModel> {
         return std::make_unique<ServedLoadedModel>(path, config, progress, std::move(stop));
     };
-    return std::make_unique<LocalEngine>(loader, readDevices);
+    return std::make_unique<LocalEngine>(loader, readDevices, [] { return cpuTemperature(); });
 }
 
 } // namespace engine

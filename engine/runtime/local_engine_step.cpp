@@ -44,30 +44,61 @@ int EngineLoop::tokenCap() const
     return baselines::takesWholePrompts(m_model->info().effective.baselines) ? 0 : m_pacer.promptTokens();
 }
 
-/// One step, if there is anything to do. Its failure ends the requests that took part, and no others.
+/// One step, if there is anything to do. When it fails, each of its requests is tried alone, so that the failure ends
+/// the one that caused it and no others.
 bool EngineLoop::step()
 {
     if (!m_scheduler)
         return false;
-    const double started = now();
-    const Batch batch = m_scheduler->schedule(started, tokenCap());
+    const Batch batch = m_scheduler->schedule(now(), tokenCap());
     if (batch.empty())
         return false;
     m_mapIsOld = true;
+    m_shared.pulse.begin(m_scheduler->steps() + 1, now());
+    bool copied = false;
     try {
-        const kernels::TensorView logits = m_model->executor().run(batch);
-        const std::vector<RowResult> results = sample(batch, logits);
-        CommitResult result = m_scheduler->commit(batch, results, now());
-        publishStep(batch, result, started);
-    } catch (const Error &error) {
-        abandon(batch, error.code(), error.what());
-    } catch (const std::bad_alloc &) {
-        abandon(batch, ErrorCode::OutOfMemory,
-                "not enough memory for a step of " + std::to_string(batch.forward.tokenIds.size()) + " tokens");
+        for (const BlockCopy &copy : batch.copies)
+            m_model->executor().copyBlock(copy.from, copy.to);
+        copied = true;
     } catch (const std::exception &error) {
         abandon(batch, ErrorCode::Internal, error.what());
     }
+    if (copied && !runBatch(batch, batch.rows.size() == 1))
+        for (const BatchRow &row : batch.rows)
+            (void)runBatch(m_scheduler->alone(row), true);
+    if (m_shared.pulse.end())
+        send(EngineNotice{EngineNotice::Kind::StepResumed, m_scheduler->steps(),
+                          "step " + std::to_string(m_scheduler->steps()) + " came to its end after all"});
     m_lastStepEnd = now();
+    return true;
+}
+
+/// False when it failed and may be tried in parts; the last try ends the requests instead.
+bool EngineLoop::runBatch(const Batch &batch, bool lastTry)
+{
+    bool committed = false;
+    ErrorCode code = ErrorCode::Internal;
+    std::string message;
+    try {
+        const double started = now();
+        const kernels::TensorView logits = m_model->executor().run(batch);
+        const std::vector<RowResult> results = sample(batch, logits);
+        CommitResult result = m_scheduler->commit(batch, results, now());
+        committed = true;
+        publishStep(batch, result, started);
+        return true;
+    } catch (const Error &error) {
+        code = error.code();
+        message = error.what();
+    } catch (const std::bad_alloc &) {
+        code = ErrorCode::OutOfMemory;
+        message = "not enough memory for a step of " + std::to_string(batch.forward.tokenIds.size()) + " tokens";
+    } catch (const std::exception &error) {
+        message = error.what();
+    }
+    if (!committed && !lastTry)
+        return false;
+    abandon(batch, code, message);
     return true;
 }
 
@@ -88,14 +119,26 @@ std::vector<RowResult> EngineLoop::sample(const Batch &batch, const kernels::Ten
 
 RowResult EngineLoop::sampleRow(const BatchRow &row, std::span<const float> logits)
 {
-    const RequestStream &stream = m_streams.at(row.request);
-    const Sequence *sequence = m_scheduler->find(row.request);
-    Sampled sampled = m_sampler.sample(logits, stream.sampling(), sequence->tokens, stream.seed());
+    RowResult result = sampleFor(row.request, *m_scheduler->find(row.request), logits);
+    for (const Sequence *fork : m_scheduler->forksOf(row.sequence))
+        result.forks.push_back(sampleFor(fork->id, *fork, logits));
+    return result;
+}
+
+/// A failure belongs to the request: it becomes the row's error.
+RowResult EngineLoop::sampleFor(RequestId id, const Sequence &sequence, std::span<const float> logits)
+{
     RowResult result;
-    result.token = sampled.token;
-    result.error = sampled.error;
-    result.end = result.error.empty() && !stream.sampling().ignoreEos && stream.isEnd(sampled.token);
-    m_sampled[row.request] = std::move(sampled);
+    try {
+        const RequestStream &stream = m_streams.at(id);
+        Sampled sampled = m_sampler.sample(logits, stream.sampling(), sequence.tokens, stream.seed());
+        result.token = sampled.token;
+        result.error = sampled.error;
+        result.end = result.error.empty() && !stream.sampling().ignoreEos && stream.isEnd(sampled.token);
+        m_sampled[id] = std::move(sampled);
+    } catch (const std::exception &error) {
+        result.error = std::string("its next token could not be drawn: ") + error.what();
+    }
     return result;
 }
 
@@ -107,25 +150,47 @@ void EngineLoop::publishStep(const Batch &batch, CommitResult &result, double st
     countStep(m_totals, result.stats);
     m_shared.steps.push(std::move(result.stats));
     for (const CommitResult::Output &output : result.outputs) {
-        RequestStream &stream = m_streams.at(output.id);
-        auto finished =
-            std::ranges::find(result.finished, output.id, [](const FinishedSequence &one) { return one.sequence.id; });
-        const bool ended = finished != result.finished.end();
-        const bool isEnd = ended && finished->reason == FinishReason::Stop;
-        TokenEvent event = tokenEvent(output, stream, isEnd);
-        if (stream.stopped() && ended)
-            finished->reason = FinishReason::Stop; // the stop string counts, though a limit was met by the same token
-        if (ended)
-            append(event, stream.flush());
-        std::optional<FinishedSequence> stopped;
-        if (stream.stopped() && !ended)
-            stopped = m_scheduler->finish(output.id, FinishReason::Stop);
-        send(std::move(event));
-        if (stopped)
-            sendFinished(*stopped);
+        try {
+            publishOutput(output, result);
+        } catch (const std::exception &error) {
+            failOutput(output.id, result, std::string("its text could not be made: ") + error.what());
+        }
     }
     for (const FinishedSequence &finished : result.finished)
         sendFinished(finished, ErrorCode::Internal);
+}
+
+void EngineLoop::publishOutput(const CommitResult::Output &output, CommitResult &result)
+{
+    RequestStream &stream = m_streams.at(output.id);
+    auto finished =
+        std::ranges::find(result.finished, output.id, [](const FinishedSequence &one) { return one.sequence.id; });
+    const bool ended = finished != result.finished.end();
+    const bool isEnd = ended && finished->reason == FinishReason::Stop;
+    TokenEvent event = tokenEvent(output, stream, isEnd);
+    if (stream.stopped() && ended)
+        finished->reason = FinishReason::Stop; // the stop string counts, though a limit was met by the same token
+    if (ended)
+        append(event, stream.flush());
+    std::optional<FinishedSequence> stopped;
+    if (stream.stopped() && !ended)
+        stopped = m_scheduler->finish(output.id, FinishReason::Stop);
+    send(std::move(event));
+    if (stopped)
+        sendFinished(*stopped);
+}
+
+/// Ends a request whose output could not be told; its token is in the sequence already.
+void EngineLoop::failOutput(RequestId id, CommitResult &result, const std::string &message)
+{
+    for (FinishedSequence &finished : result.finished) {
+        if (finished.sequence.id == id) {
+            finished.reason = FinishReason::Failed;
+            finished.error = message;
+        }
+    }
+    if (const auto failed = m_scheduler->finish(id, FinishReason::Failed, message))
+        sendFinished(*failed);
 }
 
 TokenEvent EngineLoop::tokenEvent(const CommitResult::Output &output, RequestStream &stream, bool isEnd)

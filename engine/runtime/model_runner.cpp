@@ -41,6 +41,19 @@ void ModelRunner::resizeKv(int blocks, int blockTokens)
     }
 }
 
+void ModelRunner::repageKv(int blocks, int blockTokens, std::span<const SlotMove> moves)
+{
+    if (!m_kv || moves.empty()) {
+        resizeKv(blocks, blockTokens);
+        return;
+    }
+    // Both pools exist for a moment; of the new one the system commits what is moved, no more.
+    const KvShape shape = m_model->config().kvShape(blockTokens, m_kvType);
+    auto kv = std::make_unique<KvCache>(shape, blocks, *m_ops);
+    kv->moveTokens(*m_kv, moves);
+    m_kv = std::move(kv);
+}
+
 void ModelRunner::reserve(int maxTokens, int maxLogitRows)
 {
     CHECK(maxTokens >= 1 && maxLogitRows >= 1);

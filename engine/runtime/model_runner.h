@@ -22,6 +22,7 @@ public:
     [[nodiscard]] int vocabSize() const override { return m_model->config().vocab; }
     [[nodiscard]] RopeVariants ropeVariants() const override { return m_model->config().ropeVariants(); }
     void resizeKv(int blocks, int blockTokens) override;
+    void repageKv(int blocks, int blockTokens, std::span<const SlotMove> moves) override;
     void reserve(int maxTokens, int maxLogitRows) override;
     [[nodiscard]] kernels::TensorView run(const Batch &batch) override;
     void copyBlock(int from, int to) override;

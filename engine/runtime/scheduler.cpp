@@ -27,12 +27,6 @@ BatchLimits Scheduler::clampLimits(BatchLimits limits)
     return limits;
 }
 
-void Scheduler::setPool(const KvPoolConfig &kv)
-{
-    CHECK(idle());
-    m_blocks = BlockManager(kv.numBlocks, kv.blockTokens, kv.prefixCaching);
-}
-
 int Scheduler::contextLimit() const
 {
     const std::int64_t pool = std::int64_t{m_blocks.blocks()} * m_blocks.blockTokens();
@@ -56,12 +50,26 @@ std::string Scheduler::refuse(int promptTokens, int maxTokens) const
     return {};
 }
 
-void Scheduler::add(Sequence sequence)
+Scheduler::Entry Scheduler::taken(Sequence sequence)
 {
     CHECK(sequence.promptTokens == sequence.size() && sequence.computed == 0 && sequence.table.blocks.empty());
     sequence.handle = m_nextHandle++;
     sequence.order = m_nextOrder++;
-    enqueue(std::make_unique<Sequence>(std::move(sequence)));
+    sequence.contextLimit = contextLimit();
+    return std::make_unique<Sequence>(std::move(sequence));
+}
+
+void Scheduler::add(Sequence sequence)
+{
+    enqueue(taken(std::move(sequence)));
+}
+
+void Scheduler::addFork(Sequence sequence, RequestId leader)
+{
+    const Sequence *first = find(leader);
+    CHECK(first && first->outputTokens() == 0 && first->tokens == sequence.tokens);
+    sequence.forkOf = first->forkOf >= 0 ? first->forkOf : first->handle;
+    m_forks.push_back(taken(std::move(sequence)));
 }
 
 void Scheduler::enqueue(Entry sequence)
@@ -100,27 +108,33 @@ int Scheduler::running() const
 
 Batch Scheduler::schedule(double now, int tokenCap)
 {
-    if (!growForDecodes())
+    m_copies.clear();
+    growForDecodes();
+    if (m_preempted.empty() || m_running.empty()) // a step that preempts admits nobody
         admit(now, tokenCap);
-    return build(share(tokenCap));
+    Batch batch = build(share(tokenCap));
+    batch.copies = m_copies;
+    return batch;
 }
 
-/// Gives every decode the block its token needs, taking it from others where none is free. True when it did.
-bool Scheduler::growForDecodes()
+/// Gives every decode a block of its own for its token, taking it from others where none is free.
+void Scheduler::growForDecodes()
 {
     std::vector<Sequence *> decodes;
     for (std::size_t i = 0; i < active(); ++i)
         if (m_running[i]->pending() == 1)
             decodes.push_back(m_running[i].get());
-    const std::uint64_t before = m_preemptions;
+    const auto hasRoom = [this](Sequence &sequence) {
+        return m_blocks.grow(sequence.table, sequence.size())
+            && m_blocks.own(sequence.table, sequence.computed, m_copies);
+    };
     for (Sequence *sequence : decodes) {
-        while (!sequence->preempted && !m_blocks.grow(sequence->table, sequence->size())) {
+        while (!sequence->preempted && !hasRoom(*sequence)) {
             // Alone, a request never gets here: refuse() and contextLimit() keep it within the pool.
             CHECK(m_running.size() > 1);
             preempt(victim());
         }
     }
-    return m_preemptions != before;
 }
 
 Sequence &Scheduler::victim() const
@@ -205,9 +219,11 @@ void Scheduler::admit(double now, int tokenCap)
     while (index < m_waiting.size() && index < maxPassed && (left > 0 || m_baselines.staticBatches)
            && m_running.size() < static_cast<std::size_t>(m_limits.maxNumSeqs)) {
         Sequence &sequence = *m_waiting[index];
+        const bool resumed = sequence.preempted;
         if (tryAdmit(sequence, now)) {
             left -= std::min(sequence.pending(), shareOfOne);
-            countOvertaken(index, sequence);
+            if (!resumed) // that one had its turn already
+                countOvertaken(index, sequence);
             m_running.push_back(std::move(m_waiting[index]));
             m_waiting.erase(m_waiting.begin() + static_cast<std::ptrdiff_t>(index));
             continue;
@@ -237,6 +253,8 @@ bool Scheduler::tryAdmit(Sequence &sequence, double now)
     const int needed = m_blocks.blocksForTokens(slots) - static_cast<int>(match.blocks.size());
     if (needed + match.unreferenced + reserveBlocks() > m_blocks.freeBlocks())
         return false;
+    if (sequence.admittedAt < 0)
+        sequence.missPosition = m_blocks.missPosition(sequence.tokens, match);
     m_blocks.adopt(sequence.table, match);
     CHECK(m_blocks.grow(sequence.table, slots));
     sequence.computed = match.tokens;
@@ -285,6 +303,9 @@ Scheduler::QueueLoad Scheduler::queued(int newTokens) const
         --load.requests;
         load.tokens -= m_waiting[index]->size();
     }
+    const auto forks = std::min(places, m_forks.size());
+    load.requests += static_cast<int>(m_forks.size() - forks);
+    places -= forks;
     if (newTokens > 0 && !(index == m_waiting.size() && places > 0 && fits(newTokens))) {
         ++load.requests;
         load.tokens += newTokens;
@@ -317,6 +338,13 @@ std::vector<Scheduler::Part> Scheduler::share(int tokenCap) const
     return parts;
 }
 
+Batch Scheduler::alone(const BatchRow &row) const
+{
+    const auto it = std::ranges::find(m_running, row.sequence, [](const Entry &entry) { return entry->handle; });
+    CHECK(it != m_running.end());
+    return build({{it->get(), row.tokens}});
+}
+
 Batch Scheduler::build(std::vector<Part> parts) const
 {
     Batch batch;
@@ -325,25 +353,8 @@ Batch Scheduler::build(std::vector<Part> parts) const
     ForwardBatch &forward = batch.forward;
     forward.queryStarts.push_back(0);
     for (const auto &[sequence, count] : parts) {
-        BatchRow row{sequence->id, sequence->handle, static_cast<int>(forward.tokenIds.size()), count};
-        const int size = m_blocks.blockTokens();
-        for (int position = sequence->computed; position < sequence->computed + count; ++position) {
-            forward.tokenIds.push_back(sequence->tokens[static_cast<std::size_t>(position)]);
-            forward.positions.push_back(position);
-            const int block = sequence->table.blocks[static_cast<std::size_t>(position / size)];
-            forward.slotIds.push_back(block * size + position % size);
-        }
-        row.decodeTokens = sequence->pending() == 1 && sequence->outputTokens() > 0 ? 1 : 0;
-        row.samples = count == sequence->pending();
-        if (row.samples) {
-            row.logitRow = static_cast<int>(forward.logitRows.size());
-            forward.logitRows.push_back(row.firstToken + count - 1);
-        }
-        forward.queryStarts.push_back(row.firstToken + count);
-        forward.contextLengths.push_back(sequence->computed + count);
-        forward.ropeVariants.push_back(sequence->table.variant);
+        appendRow(*sequence, count, m_blocks.blockTokens(), batch);
         forward.maxBlocks = std::max(forward.maxBlocks, m_blocks.blocksForTokens(sequence->computed + count));
-        batch.rows.push_back(row);
     }
     forward.blockTables.assign(parts.size() * static_cast<std::size_t>(forward.maxBlocks), 0);
     for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -353,6 +364,28 @@ Batch Scheduler::build(std::vector<Part> parts) const
                         + static_cast<std::ptrdiff_t>(i * static_cast<std::size_t>(forward.maxBlocks)));
     }
     return batch;
+}
+
+void Scheduler::appendRow(const Sequence &sequence, int count, int blockTokens, Batch &batch)
+{
+    ForwardBatch &forward = batch.forward;
+    BatchRow row{sequence.id, sequence.handle, static_cast<int>(forward.tokenIds.size()), count};
+    for (int position = sequence.computed; position < sequence.computed + count; ++position) {
+        forward.tokenIds.push_back(sequence.tokens[static_cast<std::size_t>(position)]);
+        forward.positions.push_back(position);
+        const int block = sequence.table.blocks[static_cast<std::size_t>(position / blockTokens)];
+        forward.slotIds.push_back(block * blockTokens + position % blockTokens);
+    }
+    row.decodeTokens = sequence.pending() == 1 && sequence.outputTokens() > 0 ? 1 : 0;
+    row.samples = count == sequence.pending();
+    if (row.samples) {
+        row.logitRow = static_cast<int>(forward.logitRows.size());
+        forward.logitRows.push_back(row.firstToken + count - 1);
+    }
+    forward.queryStarts.push_back(row.firstToken + count);
+    forward.contextLengths.push_back(sequence.computed + count);
+    forward.ropeVariants.push_back(sequence.table.variant);
+    batch.rows.push_back(row);
 }
 
 } // namespace engine

@@ -20,8 +20,16 @@ namespace engine {
 /// What was sampled for one row of a batch that samples.
 struct RowResult {
     int token = 0;
-    bool end = false;  ///< an end-of-generation token that ends this request
-    std::string error; ///< not empty: the row has no usable logits, its request fails
+    bool end = false;             ///< an end-of-generation token that ends this request
+    std::string error;            ///< not empty: the row has no usable logits, its request fails
+    std::vector<RowResult> forks; ///< sampled from the same logits for forksOf() the row's sequence, in that order
+};
+
+/// A pool of other sizes with everything that runs laid into it; made by planPool(), put into force by setPool().
+struct PoolChange {
+    BlockManager blocks;
+    std::vector<std::optional<BlockTable>> tables; ///< of the running sequences, in order; without one it is preempted
+    std::vector<SlotMove> moves;                   ///< of computed tokens, cached ones too
 };
 
 /// A request that left the scheduler.
@@ -70,7 +78,13 @@ public:
     [[nodiscard]] std::string refuse(int promptTokens, int maxTokens) const;
     /// Takes a request that refuse() lets pass. `arrivedAt` and the request's own fields are set by the caller.
     void add(Sequence sequence);
-    /// Ends a request in any phase; empty when there is none of that id.
+    /// Takes one that has the prompt of another, which computes it for both; they part when it samples.
+    /// \pre `leader` was taken and has no output yet
+    void addFork(Sequence sequence, RequestId leader);
+    /// Those whose first token is sampled from this sequence's next logits.
+    [[nodiscard]] std::vector<const Sequence *> forksOf(int handle) const;
+    /// Ends a request in any phase; one that computes a prompt for others leaves that to the next. Empty when there is
+    /// none of that id.
     std::optional<FinishedSequence> finish(RequestId id, FinishReason reason, std::string error = {});
     [[nodiscard]] const Sequence *find(RequestId id) const;
     void setMaxTokens(RequestId id, int maxTokens);
@@ -80,8 +94,15 @@ public:
     /// Acts at the next schedule(); what waits is put in the new order.
     void setRules(const AdmissionRules &rules);
     [[nodiscard]] const AdmissionRules &rules() const { return m_rules; }
-    /// Replaces the pool; what was cached is lost. \pre idle()
-    void setPool(const KvPoolConfig &kv);
+    /// Lays everything that runs, and as much of what is cached as there is room for, into a pool of other sizes.
+    /// \pre kv holds promisedTokens()
+    [[nodiscard]] PoolChange planPool(const KvPoolConfig &kv) const;
+    /// Puts a planned pool into force; what found no room in it is preempted. \pre nothing changed since planPool()
+    void setPool(PoolChange change);
+    /// Drops everything that is cached, and any block that was lost. \pre idle()
+    void resetPool();
+    /// What the largest request has a right to: a pool must hold that many tokens.
+    [[nodiscard]] std::int64_t promisedTokens() const;
     /// At least one sequence, and at least one token for each.
     [[nodiscard]] static BatchLimits clampLimits(BatchLimits limits);
 
@@ -89,12 +110,17 @@ public:
     [[nodiscard]] Batch schedule(double now, int tokenCap = 0);
     /// Takes the results of the batch that schedule() returned last; `results` in the order of its logit rows.
     [[nodiscard]] CommitResult commit(const Batch &batch, std::span<const RowResult> results, double now);
+    /// One row of a batch that was not committed, as a step of its own.
+    [[nodiscard]] Batch alone(const BatchRow &row) const;
     /// The batch could not be computed: its requests fail, all others stay as they are.
     [[nodiscard]] std::vector<FinishedSequence> abandon(const Batch &batch, const std::string &error);
 
-    [[nodiscard]] bool idle() const { return m_running.empty() && m_waiting.empty(); }
-    [[nodiscard]] int running() const; ///< at most maxNumSeqs
-    [[nodiscard]] int waiting() const { return static_cast<int>(m_waiting.size() + m_running.size()) - running(); }
+    [[nodiscard]] bool idle() const { return m_running.empty() && m_waiting.empty(); } // forks follow one
+    [[nodiscard]] int running() const;                                                 ///< at most maxNumSeqs
+    [[nodiscard]] int waiting() const
+    {
+        return static_cast<int>(m_waiting.size() + m_forks.size() + m_running.size()) - running();
+    }
     /// What waits although there may be places: the front of the queue that fits now is not counted.
     struct QueueLoad {
         int requests = 0;
@@ -124,11 +150,14 @@ private:
         int tokens = 0;
     };
 
-    [[nodiscard]] bool growForDecodes();
+    void growForDecodes();
+    [[nodiscard]] bool place(const Sequence &sequence, PoolChange &change, BlockTable &table) const;
+    void placeCached(PoolChange &change) const;
     [[nodiscard]] Sequence &victim() const;
     [[nodiscard]] bool betterVictim(std::size_t a, std::size_t b) const;
     void preempt(Sequence &sequence);
     void restart(Sequence &sequence);
+    [[nodiscard]] Entry taken(Sequence sequence);
     void enqueue(Entry sequence);
     void admit(double now, int tokenCap);
     void countOvertaken(std::size_t index, const Sequence &admitted);
@@ -139,9 +168,14 @@ private:
     [[nodiscard]] int promptShare(int budget) const;
     [[nodiscard]] std::vector<Part> share(int tokenCap) const;
     [[nodiscard]] Batch build(std::vector<Part> parts) const;
+    static void appendRow(const Sequence &sequence, int count, int blockTokens, Batch &batch);
     [[nodiscard]] std::optional<FinishReason> endOf(const Sequence &sequence, const RowResult &result) const;
     void advance(const BatchRow &row, std::span<const RowResult> results, CommitResult &out, double now);
     void append(Sequence &sequence, int token, StepStats &stats, double now);
+    void startForks(const Sequence &leader, const BatchRow &row, const RowResult &result, CommitResult &out,
+                    double now);
+    void failForks(int leader, const std::string &error, std::vector<FinishedSequence> &finished);
+    [[nodiscard]] FinishedSequence leaveToFork(Sequence &leader, FinishReason reason, std::string error);
     FinishedSequence remove(std::vector<Entry> &from, std::size_t index, FinishReason reason, std::string error);
     void fillStats(const Batch &batch, StepStats &stats, double now) const;
     [[nodiscard]] int contextLimit() const;
@@ -153,8 +187,10 @@ private:
     RopeVariants m_variants;
     ServingBaselines m_baselines;
     BlockManager m_blocks;
-    std::vector<Entry> m_running; // in order of admission; those beyond maxNumSeqs pause
-    std::vector<Entry> m_waiting; // in order of arrival; preempted ones among them
+    std::vector<Entry> m_running;    // in order of admission; those beyond maxNumSeqs pause
+    std::vector<Entry> m_waiting;    // in order of arrival; preempted ones among them
+    std::vector<Entry> m_forks;      // without blocks until the one that computes their prompt samples
+    std::vector<BlockCopy> m_copies; // of the step in hand
     int m_nextHandle = 0;
     std::uint64_t m_nextOrder = 1;
     std::uint64_t m_steps = 0;

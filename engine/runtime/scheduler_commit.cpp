@@ -53,12 +53,16 @@ void Scheduler::advance(const BatchRow &row, std::span<const RowResult> results,
     const auto index = static_cast<std::size_t>(it - m_running.begin());
     const RowResult *result = row.samples ? &results[static_cast<std::size_t>(row.logitRow)] : nullptr;
     if (result && !result->error.empty()) {
+        failForks(sequence.handle, result->error, out.finished);
         out.finished.push_back(remove(m_running, index, FinishReason::Failed, result->error));
         return;
     }
     m_blocks.publish(sequence.table, sequence.tokens, sequence.computed);
     if (!result)
         return;
+    if (sequence.outputTokens() == 0)
+        out.stats.answeredPromptTokens += sequence.promptTokens;
+    startForks(sequence, row, *result, out, now);
     append(sequence, result->token, out.stats, now);
     out.outputs.push_back({sequence.id, result->token, sequence.cachedTokens, static_cast<std::size_t>(row.logitRow)});
     if (const auto reason = endOf(sequence, *result))
@@ -73,7 +77,6 @@ void Scheduler::append(Sequence &sequence, int token, StepStats &stats, double n
     if (sequence.firstTokenAt < 0) {
         sequence.firstTokenAt = now;
         stats.ttftMs.push_back((now - sequence.arrivedAt) * 1000.0);
-        stats.answeredPromptTokens += sequence.promptTokens;
     } else {
         stats.itlMs.push_back((now - sequence.lastTokenAt) * 1000.0);
     }
@@ -86,7 +89,7 @@ std::optional<FinishReason> Scheduler::endOf(const Sequence &sequence, const Row
         return FinishReason::Stop;
     if (sequence.maxTokens > 0 && sequence.outputTokens() >= sequence.maxTokens)
         return FinishReason::Length;
-    if (sequence.size() >= contextLimit())
+    if (sequence.size() >= sequence.contextLimit)
         return FinishReason::ContextFull;
     return std::nullopt;
 }
@@ -102,26 +105,102 @@ FinishedSequence Scheduler::remove(std::vector<Entry> &from, std::size_t index, 
 
 std::optional<FinishedSequence> Scheduler::finish(RequestId id, FinishReason reason, std::string error)
 {
-    for (std::vector<Entry> *from : {&m_running, &m_waiting}) {
+    for (std::vector<Entry> *from : {&m_running, &m_waiting, &m_forks}) {
         const auto it = std::ranges::find(*from, id, [](const Entry &entry) { return entry->id; });
-        if (it != from->end())
-            return remove(*from, static_cast<std::size_t>(it - from->begin()), reason, std::move(error));
+        if (it == from->end())
+            continue;
+        if (!forksOf((*it)->handle).empty())
+            return leaveToFork(**it, reason, std::move(error));
+        return remove(*from, static_cast<std::size_t>(it - from->begin()), reason, std::move(error));
     }
     return std::nullopt;
+}
+
+/// The first of its forks takes the place, the blocks and the work of a sequence that ends before its prompt is
+/// computed.
+FinishedSequence Scheduler::leaveToFork(Sequence &leader, FinishReason reason, std::string error)
+{
+    const auto next = std::ranges::find(m_forks, leader.handle, [](const Entry &entry) { return entry->forkOf; });
+    FinishedSequence finished{leader, reason, std::move(error)};
+    finished.sequence.table = {};
+    leader.id = (*next)->id;
+    leader.order = (*next)->order;
+    leader.maxTokens = (*next)->maxTokens;
+    leader.priority = (*next)->priority;
+    m_forks.erase(next);
+    return finished;
+}
+
+void Scheduler::failForks(int leader, const std::string &error, std::vector<FinishedSequence> &finished)
+{
+    for (std::size_t i = 0; i < m_forks.size();) {
+        if (m_forks[i]->forkOf == leader)
+            finished.push_back(remove(m_forks, i, FinishReason::Failed, error));
+        else
+            ++i;
+    }
+}
+
+std::vector<const Sequence *> Scheduler::forksOf(int handle) const
+{
+    std::vector<const Sequence *> forks;
+    for (const Entry &entry : m_forks)
+        if (entry->forkOf == handle)
+            forks.push_back(entry.get());
+    return forks;
+}
+
+/// The prompt is computed: those that waited for it go on from here with the same blocks. Whoever writes first into
+/// the last of them gets a copy.
+void Scheduler::startForks(const Sequence &leader, const BatchRow &row, const RowResult &result, CommitResult &out,
+                           double now)
+{
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < m_forks.size();) {
+        if (m_forks[i]->forkOf != leader.handle) {
+            ++i;
+            continue;
+        }
+        const RowResult &own = result.forks.at(next++);
+        Entry entry = std::move(m_forks[i]);
+        m_forks.erase(m_forks.begin() + static_cast<std::ptrdiff_t>(i));
+        Sequence &fork = *entry;
+        fork.forkOf = -1;
+        fork.computed = leader.computed;
+        fork.admittedAt = leader.admittedAt;
+        fork.cachedTokens = leader.cachedTokens;
+        fork.missPosition = leader.missPosition;
+        m_blocks.share(fork.table, leader.table);
+        m_running.push_back(std::move(entry));
+        out.stats.admitted.push_back(fork.id);
+        if (!own.error.empty()) {
+            out.finished.push_back(remove(m_running, m_running.size() - 1, FinishReason::Failed, own.error));
+            continue;
+        }
+        append(fork, own.token, out.stats, now);
+        out.outputs.push_back({fork.id, own.token, fork.cachedTokens, static_cast<std::size_t>(row.logitRow)});
+        if (const auto reason = endOf(fork, own))
+            out.finished.push_back(remove(m_running, m_running.size() - 1, *reason, {}));
+        else if (m_variants.of(fork.size()) != fork.table.variant)
+            restart(fork);
+    }
+    CHECK(next == result.forks.size());
 }
 
 std::vector<FinishedSequence> Scheduler::abandon(const Batch &batch, const std::string &error)
 {
     std::vector<FinishedSequence> finished;
-    for (const BatchRow &row : batch.rows)
+    for (const BatchRow &row : batch.rows) {
+        failForks(row.sequence, error, finished);
         if (auto one = finish(row.request, FinishReason::Failed, error))
             finished.push_back(std::move(*one));
+    }
     return finished;
 }
 
 const Sequence *Scheduler::find(RequestId id) const
 {
-    for (const std::vector<Entry> *from : {&m_running, &m_waiting}) {
+    for (const std::vector<Entry> *from : {&m_running, &m_waiting, &m_forks}) {
         const auto it = std::ranges::find(*from, id, [](const Entry &entry) { return entry->id; });
         if (it != from->end())
             return it->get();
@@ -131,16 +210,18 @@ const Sequence *Scheduler::find(RequestId id) const
 
 void Scheduler::setMaxTokens(RequestId id, int maxTokens)
 {
-    for (std::vector<Entry> *from : {&m_running, &m_waiting})
+    for (std::vector<Entry> *from : {&m_running, &m_waiting, &m_forks})
         for (Entry &entry : *from)
-            if (entry->id == id)
+            if (entry->id == id) {
                 entry->maxTokens = maxTokens;
+                entry->contextLimit = std::min(entry->contextLimit, contextLimit());
+            }
 }
 
 std::vector<const Sequence *> Scheduler::sequences() const
 {
     std::vector<const Sequence *> all;
-    for (const std::vector<Entry> *from : {&m_running, &m_waiting})
+    for (const std::vector<Entry> *from : {&m_running, &m_waiting, &m_forks})
         for (const Entry &entry : *from)
             all.push_back(entry.get());
     return all;
@@ -151,11 +232,14 @@ std::string Scheduler::audit() const
     std::vector<const BlockTable *> tables;
     for (const Entry &entry : m_running)
         tables.push_back(&entry->table);
-    for (const Entry &entry : m_waiting) {
-        if (!entry->table.blocks.empty())
-            return "waiting request " + std::to_string(entry->id) + " holds "
-                + std::to_string(entry->table.blocks.size()) + " blocks";
-    }
+    for (const std::vector<Entry> *from : {&m_waiting, &m_forks})
+        for (const Entry &entry : *from)
+            if (!entry->table.blocks.empty())
+                return "waiting request " + std::to_string(entry->id) + " holds "
+                    + std::to_string(entry->table.blocks.size()) + " blocks";
+    for (const Entry &entry : m_forks)
+        if (std::ranges::none_of(sequences(), [&](const Sequence *other) { return other->handle == entry->forkOf; }))
+            return "request " + std::to_string(entry->id) + " waits for a prompt that nobody computes";
     return m_blocks.audit(tables);
 }
 

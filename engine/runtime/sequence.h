@@ -15,6 +15,8 @@ namespace engine {
 struct Sequence {
     RequestId id = 0;
     int handle = 0;          ///< set by Scheduler::add
+    int forkOf = -1;         ///< handle of the sequence that computes the prompt for this one too, until it has
+    int contextLimit = 0;    ///< prompt and output together; what it was promised when it was taken
     std::vector<int> tokens; ///< prompt, then output
     int promptTokens = 0;
     int maxTokens = 0; ///< of output; 0 = until the context is full

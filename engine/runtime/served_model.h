@@ -8,8 +8,10 @@
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer.h"
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <stop_token>
 #include <string>
 
@@ -27,7 +29,11 @@ public:
     [[nodiscard]] virtual StepExecutor &executor() = 0;
     /// Each changes info().effective and says why it differs from what was asked for, else nothing.
     /// \throws Error; the old value stays in force
-    virtual std::string applyKvPool(const KvPoolConfig &kv) = 0;
+    /// The pool that `kv` gives with the memory that is free now, and room for one request of `leastTokens` tokens:
+    /// `effective` receives its sizes. Changes nothing.
+    virtual std::string planKvPool(const KvPoolConfig &kv, std::int64_t leastTokens, KvPoolConfig &effective) const = 0;
+    /// Replaces the pool by a planned one and carries tokens over.
+    virtual void installKvPool(const KvPoolConfig &effective, std::span<const SlotMove> moves) = 0;
     virtual std::string applyLimits(const BatchLimits &limits) = 0;
     virtual std::string applyRules(const AdmissionRules &rules) = 0;
     virtual std::string applyThreads(int threads) = 0;

@@ -292,7 +292,7 @@ private slots:
         QCOMPARE(f.run(ask(promptOf(10, 2), greedy(5))).ids, f.expected(promptOf(10, 2), greedy(5)));
     }
 
-    void aFailingStepEndsItsRequestsOnly_data()
+    void aFailureEndsTheRequestThatCausesIt_data()
     {
         QTest::addColumn<int>("kind");
         QTest::newRow("error") << 0;
@@ -300,13 +300,14 @@ private slots:
         QTest::newRow("other") << 2;
     }
 
-    void aFailingStepEndsItsRequestsOnly()
+    /// A step that fails is tried again request by request: whoever makes it fail ends, the others go on.
+    void aFailureEndsTheRequestThatCausesIt()
     {
         QFETCH(int, kind);
         Fixture f;
         int steps = 0;
-        f.controls.beforeRun = [&](const Batch & /*batch*/) {
-            if (++steps != 3)
+        f.controls.beforeRun = [&](const Batch &batch) {
+            if (++steps < 3 || std::ranges::none_of(batch.rows, [](const BatchRow &row) { return row.request == 2; }))
                 return;
             if (kind == 0)
                 throw Error(ErrorCode::Internal, "a broken kernel");
@@ -315,7 +316,7 @@ private slots:
             throw std::runtime_error("something else");
         };
         EngineConfig config;
-        config.limits = {2, 64};
+        config.limits = {3, 64};
         QVERIFY(f.driver.load("model", config));
         std::vector<Request> requests;
         for (int i = 0; i < 4; ++i)
@@ -324,12 +325,31 @@ private slots:
         QVERIFY(f.driver.finish(ids));
         for (std::size_t i = 0; i < 4; ++i) {
             const auto &answer = f.answer(ids[i]);
-            QCOMPARE(answer.finished->reason, i < 2 ? FinishReason::Failed : FinishReason::Length);
-            if (i >= 2)
+            QCOMPARE(answer.finished->reason, ids[i] == 2 ? FinishReason::Failed : FinishReason::Length);
+            if (ids[i] != 2)
                 QCOMPARE(answer.ids, f.expected(promptOf(8, static_cast<int>(i)), greedy(10)));
             else
                 QCOMPARE(answer.finished->code, kind == 1 ? ErrorCode::OutOfMemory : ErrorCode::Internal);
         }
+        QVERIFY(f.allBlocksFree());
+    }
+
+    void aFailureThatDoesNotComeBackEndsNobody()
+    {
+        Fixture f;
+        int steps = 0;
+        f.controls.beforeRun = [&](const Batch & /*batch*/) {
+            if (++steps == 3)
+                throw std::bad_alloc();
+        };
+        QVERIFY(f.driver.load("model"));
+        std::vector<Request> requests;
+        for (int i = 0; i < 4; ++i)
+            requests.push_back(ask(promptOf(8, i), greedy(10)));
+        const auto ids = f.engine.submitAll(std::move(requests));
+        QVERIFY(f.driver.finish(ids));
+        for (std::size_t i = 0; i < 4; ++i)
+            QCOMPARE(f.answer(ids[i]).ids, f.expected(promptOf(8, static_cast<int>(i)), greedy(10)));
         QVERIFY(f.allBlocksFree());
     }
 

@@ -363,6 +363,72 @@ private slots:
         QCOMPARE(totalTokens(rig.batch), 18);
         rig.runAll();
     }
+
+    void forksShareThePromptAndCopyItsTail()
+    {
+        Rig rig(config(40, 16));
+        SamplingParams drawn;
+        drawn.temperature = 1.0;
+        const std::vector<int> prompt = promptOf(40, 1); // two full blocks and half of a third
+        const RequestId first = rig.add(prompt, 20, 0, drawn, 1);
+        for (std::uint64_t seed = 2; seed < 5; ++seed)
+            rig.add(prompt, 20, 0, drawn, seed, first);
+        QCOMPARE(rig.scheduler.waiting(), 4);
+        QVERIFY(rig.step());
+        QCOMPARE(totalTokens(rig.batch), 40); // computed once
+        QCOMPARE(rig.result.outputs.size(), 4U);
+        QCOMPARE(rig.scheduler.blocks().usedBlocks(), 3);
+        QVERIFY(rig.step());
+        QCOMPARE(rig.copies, 3); // the last of them writes in place
+        QCOMPARE(rig.scheduler.blocks().usedBlocks(), 6);
+        rig.runAll();
+        for (const auto &[id, job] : rig.jobs)
+            QCOMPARE(job.output, rig.expected(job, 100000));
+        QVERIFY(rig.jobs[1].output != rig.jobs[2].output);
+        QCOMPARE(rig.scheduler.blocks().usedBlocks(), 0);
+        QCOMPARE(rig.scheduler.audit(), std::string());
+    }
+
+    void aForkTakesOverWhenTheFirstIsCancelled()
+    {
+        Rig rig(config(40, 16, {4, 16}));
+        const std::vector<int> prompt = promptOf(40, 1);
+        const RequestId first = rig.add(prompt, 10);
+        const RequestId second = rig.add(prompt, 12, 0, Rig::greedy(), 0, first);
+        const RequestId third = rig.add(prompt, 14, 0, Rig::greedy(), 0, first);
+        QVERIFY(rig.step());
+        rig.cancel(first);
+        rig.cancel(third);
+        QCOMPARE(*rig.jobs[third].ended, FinishReason::Cancelled);
+        QVERIFY(rig.step());
+        QCOMPARE(rig.batch.forward.positions.front(), 16); // what was computed is not computed again
+        rig.runAll();
+        QCOMPARE(rig.jobs[second].output, rig.expected(rig.jobs[second], 100000));
+        QVERIFY(rig.jobs[first].output.empty());
+    }
+
+    void aPoolOfOtherSizesKeepsWhatRuns()
+    {
+        Rig rig(config(40, 16, {8, 64}));
+        for (int i = 0; i < 6; ++i)
+            rig.add(promptOf(30 + i, i / 2), 60);
+        for (int i = 0; i < 12; ++i)
+            QVERIFY(rig.step());
+        const int computedBefore = rig.scheduler.sequences().front()->computed;
+        rig.repage(30, 32);
+        QCOMPARE(rig.scheduler.preemptions(), 0U);
+        QCOMPARE(rig.scheduler.audit(), std::string());
+        QCOMPARE(rig.scheduler.sequences().front()->computed, computedBefore);
+        QVERIFY(rig.step());
+        QCOMPARE(totalTokens(rig.batch), 6); // nothing is computed again
+        rig.repage(12, 8);                   // room for one, as promised, and little more
+        QVERIFY(rig.scheduler.preemptions() >= 3);
+        QVERIFY(rig.scheduler.running() >= 1);
+        rig.runAll();
+        for (const auto &[id, job] : rig.jobs)
+            QCOMPARE(job.output, rig.expected(job, 100000));
+        QCOMPARE(rig.scheduler.blocks().usedBlocks(), 0);
+    }
 };
 
 QTEST_GUILESS_MAIN(TestScheduler)

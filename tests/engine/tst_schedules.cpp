@@ -25,7 +25,7 @@ private slots:
     void random()
     {
         QFETCH(unsigned, first);
-        m_preemptions = m_hitTokens = 0;
+        m_preemptions = m_hitTokens = m_copies = m_changes = 0;
         for (unsigned seed = first; seed < first + count; ++seed) {
             const QString fault = runRandom(seed);
             QVERIFY2(fault.isEmpty(), qPrintable(QStringLiteral("seed %1: %2").arg(seed).arg(fault)));
@@ -33,6 +33,8 @@ private slots:
         // The schedules reach what they are for.
         QVERIFY2(m_preemptions > count / 4, qPrintable(QString::number(m_preemptions)));
         QVERIFY2(m_hitTokens > count, qPrintable(QString::number(m_hitTokens)));
+        QVERIFY2(m_copies > count / 2, qPrintable(QString::number(m_copies)));
+        QVERIFY2(m_changes > count, qPrintable(QString::number(m_changes)));
     }
 
 private:
@@ -51,7 +53,7 @@ private:
         return params;
     }
 
-    /// One random workload with cancels and changes of limits; empty when every rule held.
+    /// One random workload with forks, cancels and live changes of everything; empty when every rule held.
     QString runRandom(unsigned seed)
     {
         std::mt19937 random(seed);
@@ -66,41 +68,20 @@ private:
         Rig rig(c);
         rig.endToken = pick(3) ? -1 : pick(vocab);
         int left = 1 + pick(24);
-        std::vector<RequestId> cancelled;
+        const int changeEvery = pick(3) ? 8 + pick(30) : 1 << 20; // some run without live changes
         std::uint64_t preemptions = 0;
         for (int step = 0; left > 0 || !rig.scheduler.idle(); ++step) {
-            for (int burst = pick(4); left > 0 && burst > 0; --burst, --left) {
-                std::vector<int> prompt = promptOf(1 + pick(c.maxModelLen - 1), pick(3));
-                if (pick(2))
-                    prompt.back() = pick(vocab);
-                rig.add(prompt, pick(5) ? 1 + pick(40) : 0, pick(3), randomSampling(random), random());
-            }
-            if (pick(12) == 0 && rig.nextId > 1) {
-                cancelled.push_back(1 + static_cast<RequestId>(pick(static_cast<int>(rig.nextId - 1))));
-                rig.cancel(cancelled.back());
-            }
+            for (int burst = pick(4); left > 0 && burst > 0; --burst, --left)
+                addRandom(rig, random);
+            if (pick(12) == 0 && rig.nextId > 1)
+                rig.cancel(1 + static_cast<RequestId>(pick(static_cast<int>(rig.nextId - 1))));
             if (pick(15) == 0)
                 rig.scheduler.setLimits({1 + pick(12), 1 + pick(100)});
-            std::vector<RequestId> before;
-            for (const Sequence *sequence : rig.scheduler.sequences())
-                if (sequence->table.blocks.empty())
-                    before.push_back(sequence->id);
-            if (!rig.step(pick(3) ? 0 : 1 + pick(30))) {
-                if (!rig.scheduler.idle())
-                    return QStringLiteral("nothing runs although requests wait");
-                continue;
-            }
-            const BatchLimits limits = rig.scheduler.limits();
-            if (totalTokens(rig.batch) > limits.maxNumBatchedTokens
-                || static_cast<int>(rig.batch.rows.size()) > limits.maxNumSeqs)
-                return QStringLiteral("a step is over its limits");
-            if (rig.scheduler.preemptions() != preemptions
-                && std::ranges::any_of(
-                    rig.batch.rows, [&](const BatchRow &row) { return std::ranges::count(before, row.request) > 0; }))
-                return QStringLiteral("a step that preempts admitted a request");
+            if (pick(changeEvery) == 0)
+                changeRandom(rig, random);
+            if (const QString fault = oneStep(rig, pick(3) ? 0 : 1 + pick(30), preemptions); !fault.isEmpty())
+                return fault;
             preemptions = rig.scheduler.preemptions();
-            if (const std::string fault = rig.scheduler.audit(); !fault.empty())
-                return QString::fromStdString(fault);
             if (step > 20000)
                 return QStringLiteral("it does not end");
         }
@@ -108,15 +89,70 @@ private:
             return QStringLiteral("%1 blocks leaked").arg(rig.scheduler.blocks().usedBlocks());
         m_preemptions += rig.scheduler.preemptions();
         m_hitTokens += rig.scheduler.prefixHitTokens();
-        return check(rig, c.maxModelLen);
+        m_copies += static_cast<std::uint64_t>(rig.copies);
+        return check(rig);
     }
 
-    static QString check(const Rig &rig, int contextLimit)
+    /// One request, or several of one prompt.
+    static void addRandom(Rig &rig, std::mt19937 &random)
+    {
+        const auto pick = [&random](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+        std::vector<int> prompt = promptOf(1 + pick(rig.maxModelLen - 1), pick(3));
+        if (pick(2))
+            prompt.back() = pick(vocab);
+        const int maxTokens = pick(5) ? 1 + pick(40) : 0;
+        if (!rig.scheduler.refuse(static_cast<int>(prompt.size()), maxTokens).empty())
+            return; // the pool was made too small for it
+        const int priority = pick(3);
+        const RequestId leader = rig.add(prompt, maxTokens, priority, randomSampling(random), random());
+        for (int forks = pick(5) ? 0 : 1 + pick(4); forks > 0; --forks)
+            rig.add(prompt, maxTokens, priority, randomSampling(random), random(), leader);
+    }
+
+    void changeRandom(Rig &rig, std::mt19937 &random)
+    {
+        const auto pick = [&random](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+        AdmissionRules rules;
+        rules.policy = static_cast<SchedulingPolicy>(pick(3));
+        rules.admissionReserve = pick(5) / 10.0;
+        rig.scheduler.setRules(rules);
+        const int blockTokens = 8 << pick(5);
+        const auto least = static_cast<int>((rig.scheduler.promisedTokens() + blockTokens - 1) / blockTokens);
+        rig.repage(std::max(least, 1) + pick(pick(2) ? 3 : 40), blockTokens, pick(5) != 0);
+        ++m_changes;
+    }
+
+    static QString oneStep(Rig &rig, int tokenCap, std::uint64_t preemptions)
+    {
+        if (const std::string fault = rig.scheduler.audit(); !fault.empty())
+            return QString::fromStdString(fault);
+        std::vector<RequestId> before;
+        for (const Sequence *sequence : rig.scheduler.sequences())
+            if (sequence->table.blocks.empty())
+                before.push_back(sequence->id);
+        const bool anyRan = before.size() < rig.scheduler.sequences().size();
+        if (!rig.step(tokenCap))
+            return rig.scheduler.idle() ? QString() : QStringLiteral("nothing runs although requests wait");
+        const BatchLimits limits = rig.scheduler.limits();
+        if (totalTokens(rig.batch) > limits.maxNumBatchedTokens
+            || static_cast<int>(rig.batch.rows.size()) > limits.maxNumSeqs)
+            return QStringLiteral("a step is over its limits");
+        if (rig.scheduler.preemptions() != preemptions && anyRan
+            && std::ranges::any_of(rig.batch.rows,
+                                   [&](const BatchRow &row) { return std::ranges::count(before, row.request) > 0; }))
+            return QStringLiteral("a step that preempts admitted a request");
+        for (const Sequence *sequence : rig.scheduler.sequences())
+            if (sequence->overtaken > Scheduler::maxOvertaken + 12)
+                return QStringLiteral("request %1 was passed by %2 others").arg(sequence->id).arg(sequence->overtaken);
+        return QString::fromStdString(rig.scheduler.audit());
+    }
+
+    static QString check(const Rig &rig)
     {
         for (const auto &[id, job] : rig.jobs) {
             if (!job.ended)
                 return QStringLiteral("request %1 never ended").arg(id);
-            std::vector<int> expected = rig.expected(job, contextLimit);
+            std::vector<int> expected = rig.expected(job, job.contextLimit);
             if (*job.ended == FinishReason::Cancelled && job.output.size() < expected.size())
                 expected.resize(job.output.size());
             if (job.output != expected)
@@ -125,6 +161,8 @@ private:
         return {};
     }
 
+    std::uint64_t m_copies = 0;
+    std::uint64_t m_changes = 0;
     std::uint64_t m_preemptions = 0;
     std::uint64_t m_hitTokens = 0;
 };

@@ -29,6 +29,19 @@ void FakeModel::resizeKv(int blocks, int blockTokens)
     m_slots.assign(static_cast<std::size_t>(blocks * blockTokens), {});
 }
 
+void FakeModel::repageKv(int blocks, int blockTokens, std::span<const engine::SlotMove> moves)
+{
+    std::vector<Slot> slots(static_cast<std::size_t>(blocks * blockTokens));
+    for (const engine::SlotMove &move : moves) {
+        CHECK(move.from % m_blockTokens + move.tokens <= m_blockTokens);
+        CHECK(move.to % blockTokens + move.tokens <= blockTokens);
+        for (int i = 0; i < move.tokens; ++i)
+            slots.at(static_cast<std::size_t>(move.to + i)) = m_slots.at(static_cast<std::size_t>(move.from + i));
+    }
+    m_slots = std::move(slots);
+    m_blockTokens = blockTokens;
+}
+
 void FakeModel::reserve(int maxTokens, int maxLogitRows)
 {
     m_maxTokens = std::max(m_maxTokens, maxTokens);

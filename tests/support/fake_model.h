@@ -18,6 +18,7 @@ public:
 
     [[nodiscard]] int vocabSize() const override { return m_vocab; }
     void resizeKv(int blocks, int blockTokens) override;
+    void repageKv(int blocks, int blockTokens, std::span<const engine::SlotMove> moves) override;
     void reserve(int maxTokens, int maxLogitRows) override;
     [[nodiscard]] kernels::TensorView run(const engine::Batch &batch) override;
     void copyBlock(int from, int to) override;

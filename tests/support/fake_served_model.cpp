@@ -68,7 +68,10 @@ FakeServedModel::FakeServedModel(const std::string &path, const EngineConfig &co
     if (m_info.effective.maxModelLen == 0)
         m_info.effective.maxModelLen = 256;
     applyLimits(config.limits);
-    applyKvPool(config.kv);
+    KvPoolConfig kv;
+    (void)planKvPool(config.kv, 0, kv);
+    m_model.resizeKv(kv.numBlocks, kv.blockTokens);
+    m_info.effective.kv = kv;
     m_model.beforeRun = controls.beforeRun;
     m_model.spoil = controls.spoil;
     ++controls.alive;
@@ -79,16 +82,26 @@ FakeServedModel::~FakeServedModel()
     --m_controls.alive;
 }
 
-std::string FakeServedModel::applyKvPool(const KvPoolConfig &kv)
+std::string FakeServedModel::planKvPool(const KvPoolConfig &kv, std::int64_t leastTokens, KvPoolConfig &effective) const
 {
     if (m_controls.poolFails)
         throw Error(ErrorCode::OutOfMemory, "not enough memory for the pool");
-    KvPoolConfig effective = kv;
+    effective = kv;
     if (effective.numBlocks == 0)
-        effective.numBlocks = 64;
-    m_model.resizeKv(effective.numBlocks, effective.blockTokens);
+        effective.numBlocks = effective.budgetBytes > 0
+            ? static_cast<int>(effective.budgetBytes / static_cast<std::size_t>(effective.blockTokens * bytesPerToken))
+            : 64;
+    const auto least = static_cast<int>((leastTokens + kv.blockTokens - 1) / kv.blockTokens);
+    const bool raised = effective.numBlocks < least;
+    effective.numBlocks = std::max(effective.numBlocks, std::max(least, 1));
+    effective.budgetBytes = static_cast<std::size_t>(effective.numBlocks * effective.blockTokens * bytesPerToken);
+    return raised ? "the pool keeps " + std::to_string(least) + " blocks" : std::string();
+}
+
+void FakeServedModel::installKvPool(const KvPoolConfig &effective, std::span<const SlotMove> moves)
+{
+    m_model.repageKv(effective.numBlocks, effective.blockTokens, moves);
     m_info.effective.kv = effective;
-    return {};
 }
 
 std::string FakeServedModel::applyLimits(const BatchLimits &limits)

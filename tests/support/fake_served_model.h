@@ -48,6 +48,8 @@ struct FakeControls {
 /// A loaded model on FakeModel. A path that begins with "bad" is refused.
 class FakeServedModel final : public engine::ServedModel {
 public:
+    static constexpr int bytesPerToken = 64; ///< of its KV cache
+
     FakeServedModel(const std::string &path, const engine::EngineConfig &config, FakeControls &controls);
     ~FakeServedModel() override;
 
@@ -55,7 +57,9 @@ public:
     [[nodiscard]] const engine::Tokenizer &tokenizer() const override { return m_tokenizer; }
     [[nodiscard]] const engine::ChatTemplate *chatTemplate() const override { return nullptr; }
     [[nodiscard]] engine::StepExecutor &executor() override { return m_model; }
-    std::string applyKvPool(const engine::KvPoolConfig &kv) override;
+    std::string planKvPool(const engine::KvPoolConfig &kv, std::int64_t leastTokens,
+                           engine::KvPoolConfig &effective) const override;
+    void installKvPool(const engine::KvPoolConfig &effective, std::span<const engine::SlotMove> moves) override;
     std::string applyLimits(const engine::BatchLimits &limits) override;
     std::string applyRules(const engine::AdmissionRules &rules) override;
     std::string applyThreads(int threads) override;

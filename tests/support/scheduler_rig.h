@@ -7,6 +7,7 @@
 
 #include <QtGlobal>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -51,11 +52,13 @@ struct Rig {
         std::string error;
         int cachedTokens = 0;
         int admittedAtStep = -1;
+        int contextLimit = 0; ///< when it was added
     };
 
     explicit Rig(const Scheduler::Config &c)
         : scheduler(c)
         , model(vocab)
+        , maxModelLen(c.maxModelLen)
     {
         model.resizeKv(c.kv.numBlocks, c.kv.blockTokens);
         model.reserve(1 << 20, 1 << 12);
@@ -63,6 +66,13 @@ struct Rig {
 
     RequestId add(std::vector<int> prompt, int maxTokens, int priority = 0, SamplingParams sampling = greedy(),
                   std::uint64_t seed = 0)
+    {
+        return add(std::move(prompt), maxTokens, priority, std::move(sampling), seed, 0);
+    }
+
+    /// With a `leader`, one that shares its prompt.
+    RequestId add(std::vector<int> prompt, int maxTokens, int priority, SamplingParams sampling, std::uint64_t seed,
+                  RequestId leader)
     {
         const RequestId id = nextId++;
         Sequence sequence;
@@ -72,9 +82,25 @@ struct Rig {
         sequence.maxTokens = maxTokens;
         sequence.priority = priority;
         sampling.maxTokens = maxTokens;
-        jobs[id] = {std::move(prompt), sampling, seed, {}, {}, {}, 0, -1};
-        scheduler.add(std::move(sequence));
+        const int pool = scheduler.blocks().blocks() * scheduler.blocks().blockTokens();
+        jobs[id] = {std::move(prompt), sampling, seed, {}, {}, {}, 0, -1, std::min(maxModelLen, pool)};
+        if (leader != 0)
+            scheduler.addFork(std::move(sequence), leader);
+        else
+            scheduler.add(std::move(sequence));
         return id;
+    }
+
+    /// A pool of other sizes, between two steps.
+    void repage(int blocks, int blockTokens, bool prefixCaching = true)
+    {
+        KvPoolConfig kv;
+        kv.numBlocks = blocks;
+        kv.blockTokens = blockTokens;
+        kv.prefixCaching = prefixCaching;
+        PoolChange change = scheduler.planPool(kv);
+        model.repageKv(blocks, blockTokens, change.moves);
+        scheduler.setPool(std::move(change));
     }
 
     static SamplingParams greedy()
@@ -100,26 +126,37 @@ struct Rig {
             take(*finished);
     }
 
+    RowResult sampled(RequestId id, std::span<const float> logits)
+    {
+        const Job &job = jobs.at(id);
+        std::vector<int> history = job.prompt;
+        history.insert(history.end(), job.output.begin(), job.output.end());
+        const Sampled drawn = sampler.sample(logits, job.sampling, history, job.seed);
+        return {drawn.token, drawn.token == endToken, drawn.error, {}};
+    }
+
     /// One step; false when there was nothing to do.
     bool step(int tokenCap = 0)
     {
         batch = scheduler.schedule(now, tokenCap);
         if (batch.empty())
             return false;
+        for (const BlockCopy &copy : batch.copies)
+            model.copyBlock(copy.from, copy.to);
+        copies += static_cast<int>(batch.copies.size());
         const kernels::TensorView logits = model.run(batch);
         std::vector<RowResult> results(batch.forward.logitRows.size());
         for (const BatchRow &row : batch.rows) {
-            Job &job = jobs.at(row.request);
-            if (job.admittedAtStep < 0)
-                job.admittedAtStep = steps;
+            if (jobs.at(row.request).admittedAtStep < 0)
+                jobs.at(row.request).admittedAtStep = steps;
             if (!row.samples)
                 continue;
-            std::vector<int> history = job.prompt;
-            history.insert(history.end(), job.output.begin(), job.output.end());
             const std::span<const float> values(logits.as<float>() + static_cast<std::ptrdiff_t>(row.logitRow) * vocab,
                                                 vocab);
-            const Sampled sampled = sampler.sample(values, job.sampling, history, job.seed);
-            results[static_cast<std::size_t>(row.logitRow)] = {sampled.token, sampled.token == endToken, sampled.error};
+            RowResult &own = results[static_cast<std::size_t>(row.logitRow)];
+            own = sampled(row.request, values);
+            for (const Sequence *fork : scheduler.forksOf(row.sequence))
+                own.forks.push_back(sampled(fork->id, values));
         }
         now += 0.01;
         ++steps;
@@ -152,7 +189,9 @@ struct Rig {
     CommitResult result;
     RequestId nextId = 1;
     double now = 0;
+    int maxModelLen = 0;
     int steps = 0;
+    int copies = 0; ///< of blocks that were shared when somebody wrote into them
     int endToken = -1;
 };
 
