@@ -463,15 +463,18 @@ void EngineLoop::handle(KvPoolCommand &command)
 /// Between two steps: what runs is carried over into the new pool, and what finds no room there is computed again.
 void EngineLoop::changePool(const KvPoolCommand &command)
 {
+    bool heldBack = false;
     std::string note = tryChange([&] {
+        const std::int64_t promised = m_scheduler->promisedTokens();
         KvPoolConfig kv;
-        std::string why = m_model->planKvPool(command.kv, m_scheduler->promisedTokens(), kv);
+        std::string why = m_model->planKvPool(command.kv, promised, kv);
         PoolChange change = m_scheduler->planPool(kv);
         m_model->installKvPool(kv, change.moves);
         m_scheduler->setPool(std::move(change));
+        heldBack = !why.empty() && m_scheduler->blocks().blocksForTokens(promised) == kv.numBlocks;
         return why;
     });
-    if (m_scheduler && !m_scheduler->idle() && !note.empty())
+    if (heldBack && !m_scheduler->idle())
         m_restOfPool = command;
     m_mapIsOld = true;
     applied(command.revision, std::move(note));

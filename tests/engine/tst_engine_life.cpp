@@ -65,6 +65,8 @@ private slots:
         QVERIFY(f.driver.finish({id}));
         QCOMPARE(f.answer(id).ids, f.expected(promptOf(8, 1), greedy(150)));
         QCOMPARE(f.engine.totals().blocksTotal, 40);
+        QCOMPARE(f.run(ask(promptOf(8, 2), greedy(5))).ids, f.expected(promptOf(8, 2), greedy(5)));
+        QCOMPARE(f.driver.applied.size(), 2U); // it is not tried again
     }
 
     void changesWithoutAModelAreAnswered()

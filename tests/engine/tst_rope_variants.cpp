@@ -81,6 +81,7 @@ std::map<int, std::vector<int>> served(engine::ModelRunner &runner, const std::v
             results.push_back({best({logits.as<const float>() + row * logits.strides[0],
                                      static_cast<std::size_t>(runner.vocabSize())}),
                                false,
+                               {},
                                {}});
         for (const auto &output : scheduler.commit(batch, results, now).outputs)
             outputs[static_cast<int>(output.id)].push_back(output.token);
