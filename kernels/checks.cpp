@@ -8,18 +8,12 @@ namespace kernels {
 
 namespace {
 
-bool isKvType(DType type)
+void checkKvLayer(const KvLayer &layer)
 {
-    return type == DType::F32 || type == DType::F16 || type == DType::BF16;
-}
-
-void checkKvLayer(const TensorView &kvLayer)
-{
-    CHECK(kvLayer.rank == 4 && isKvType(kvLayer.dtype));
-    CHECK(kvLayer.strides[3] == 1);
-    CHECK(kvLayer.strides[2] == kvLayer.shape[3]);
-    CHECK(kvLayer.strides[1] == kvLayer.strides[2] * kvLayer.shape[2]);
-    CHECK(kvLayer.strides[0] == kvLayer.strides[1] * kvLayer.shape[1]);
+    CHECK(layer.data != nullptr && isKvType(layer.keyType) && isKvType(layer.valueType));
+    CHECK(!layer.keysOnly || layer.keyType == layer.valueType);
+    CHECK(layer.blocks > 0 && layer.kvHeads > 0 && layer.headDim > 0);
+    CHECK(layer.blockTokens >= 8 && (layer.blockTokens & (layer.blockTokens - 1)) == 0);
 }
 
 std::string describe(const WeightPart &part)
@@ -138,39 +132,34 @@ void checkRope(const TensorView &heads, std::span<const int> positions, const Ro
     CHECK(table.inverseFrequencies.size() * 2 == static_cast<std::size_t>(table.rotaryDim));
 }
 
-void checkKvStore(const TensorView &k, const TensorView &v, const TensorView &kvLayer, std::span<const int> slots)
+void checkKvStore(const TensorView &k, const TensorView &v, const KvLayer &layer, std::span<const int> slots)
 {
-    checkFloatView(k, 3);
     checkFloatView(k, 3);
     if (v.rank != 0)
         checkSameShape(k, v);
-    checkKvLayer(kvLayer);
-    const int planes = v.rank != 0 ? 2 : 1;
-    CHECK(kvLayer.shape[0] % planes == 0);
+    checkKvLayer(layer);
+    CHECK(layer.keysOnly == (v.rank == 0));
     CHECK(k.shape[0] == static_cast<std::int64_t>(slots.size()));
-    CHECK(k.shape[1] == kvLayer.shape[1] && k.shape[2] == kvLayer.shape[3]);
-    const std::int64_t capacity = kvLayer.shape[0] / planes * kvLayer.shape[2];
+    CHECK(k.shape[1] == layer.kvHeads && k.shape[2] == layer.headDim);
+    const std::int64_t capacity = std::int64_t{layer.blocks} * layer.blockTokens;
     for (const int slot : slots)
         CHECK(slot >= 0 && slot < capacity);
 }
 
-void checkAttention(const TensorView &q, const TensorView &kvLayer, const PagedBatch &batch,
-                    const AttentionShape &shape, const TensorView &out)
+void checkAttention(const TensorView &q, const KvLayer &layer, const PagedBatch &batch, const AttentionShape &shape,
+                    const TensorView &out)
 {
     checkFloatView(q, 3);
     checkFloatView(out, 3);
-    checkKvLayer(kvLayer);
-    const int planes = shape.valuesInKeys ? 1 : 2;
-    const std::int64_t blocksInLayer = kvLayer.shape[0] / planes;
-    CHECK(kvLayer.shape[0] % planes == 0);
+    checkKvLayer(layer);
+    CHECK(layer.keysOnly == shape.valuesInKeys);
     CHECK(shape.valuesInKeys ? shape.valueDim <= shape.headDim
                              : shape.valueDim == 0 || shape.valueDim == shape.headDim);
     CHECK(out.shape[0] == q.shape[0] && out.shape[1] == q.shape[1] && out.shape[2] == valueDimOf(shape));
     CHECK(shape.heads > 0 && shape.kvHeads > 0 && shape.heads % shape.kvHeads == 0);
     CHECK(q.shape[1] == shape.heads && q.shape[2] == shape.headDim);
-    CHECK(kvLayer.shape[1] == shape.kvHeads && kvLayer.shape[3] == shape.headDim);
-    CHECK(batch.blockTokens >= 8 && (batch.blockTokens & (batch.blockTokens - 1)) == 0);
-    CHECK(kvLayer.shape[2] == batch.blockTokens);
+    CHECK(layer.kvHeads == shape.kvHeads && layer.headDim == shape.headDim);
+    CHECK(layer.blockTokens == batch.blockTokens);
     const std::size_t sequences = batch.contextLengths.size();
     CHECK(batch.queryStarts.size() == sequences + 1 && batch.queryStarts[0] == 0);
     CHECK(batch.queryStarts[sequences] == q.shape[0]);
@@ -181,7 +170,7 @@ void checkAttention(const TensorView &q, const TensorView &kvLayer, const PagedB
         CHECK(queries >= 0 && queries <= batch.contextLengths[s] && blocks <= batch.maxBlocks);
         const std::size_t first = s * static_cast<std::size_t>(batch.maxBlocks);
         for (std::size_t b = first; b < first + static_cast<std::size_t>(blocks); ++b)
-            CHECK(batch.blockTables[b] >= 0 && batch.blockTables[b] < blocksInLayer);
+            CHECK(batch.blockTables[b] >= 0 && batch.blockTables[b] < layer.blocks);
     }
 }
 
@@ -194,11 +183,11 @@ void checkGather(const TensorView &x, std::span<const int> rows, const TensorVie
         CHECK(row >= 0 && row < x.shape[0]);
 }
 
-void checkCopyBlock(const TensorView &kvLayer, int from, int to)
+void checkCopyBlock(const KvLayer &layer, int from, int to)
 {
-    checkKvLayer(kvLayer);
+    checkKvLayer(layer);
     CHECK(from != to && from >= 0 && to >= 0);
-    CHECK(from < kvLayer.shape[0] && to < kvLayer.shape[0]);
+    CHECK(from < layer.blocks && to < layer.blocks);
 }
 
 bool isWeightType(DType type)
@@ -209,6 +198,7 @@ bool isWeightType(DType type)
     case DType::I16:
     case DType::I32:
     case DType::I64:
+    case DType::E4M3:
         return false;
     default:
         return true;
@@ -248,11 +238,9 @@ float *rowOf(const TensorView &view, std::int64_t index)
     return view.as<float>() + index * view.strides[0];
 }
 
-void copyHostBlock(const TensorView &kvLayer, int from, int to)
+void copyHostBlock(const KvLayer &layer, int from, int to)
 {
-    const auto bytes = static_cast<std::size_t>(kvLayer.strides[0] * info(kvLayer.dtype).blockBytes);
-    std::memcpy(kvLayer.data + static_cast<std::size_t>(to) * bytes,
-                kvLayer.data + static_cast<std::size_t>(from) * bytes, bytes);
+    std::memcpy(layer.keys(to, 0), layer.keys(from, 0), layer.blockBytes());
 }
 
 void gatherHostRows(const TensorView &x, std::span<const int> rows, const TensorView &out)

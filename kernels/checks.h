@@ -27,11 +27,11 @@ void checkExpertRows(const PackedWeight &expert, const TensorView &x, std::int64
                      std::int64_t outRows, std::int64_t outColumns);
 void checkSameShape(const TensorView &a, const TensorView &b);
 void checkRope(const TensorView &heads, std::span<const int> positions, const RopeTable &table);
-void checkKvStore(const TensorView &k, const TensorView &v, const TensorView &kvLayer, std::span<const int> slots);
-void checkAttention(const TensorView &q, const TensorView &kvLayer, const PagedBatch &batch,
-                    const AttentionShape &shape, const TensorView &out);
+void checkKvStore(const TensorView &k, const TensorView &v, const KvLayer &layer, std::span<const int> slots);
+void checkAttention(const TensorView &q, const KvLayer &layer, const PagedBatch &batch, const AttentionShape &shape,
+                    const TensorView &out);
 void checkGather(const TensorView &x, std::span<const int> rows, const TensorView &out);
-void checkCopyBlock(const TensorView &kvLayer, int from, int to);
+void checkCopyBlock(const KvLayer &layer, int from, int to);
 
 /// Elements of one output head.
 [[nodiscard]] inline int valueDimOf(const AttentionShape &shape)
@@ -56,7 +56,7 @@ void checkParts(std::span<const WeightPart> parts);
 /// A stream on which every operation is finished when its call returns.
 [[nodiscard]] std::unique_ptr<Stream> makeHostStream();
 /// Copies block `from` over `to` in one layer on the host.
-void copyHostBlock(const TensorView &kvLayer, int from, int to);
+void copyHostBlock(const KvLayer &layer, int from, int to);
 /// Ops::route on the host: one algorithm for every backend there, so that their choices are the same.
 void routeHostToken(const float *logits, const RouterShape &shape, std::int32_t *ids, float *weights);
 /// out[i] = x[rows[i]] on the host.

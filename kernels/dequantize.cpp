@@ -159,6 +159,8 @@ void dequantize(DType type, const std::byte *source, float *target, std::int64_t
         return convertRow<std::uint16_t>(bytes, target, elements, halfToFloat);
     case DType::BF16:
         return convertRow<std::uint16_t>(bytes, target, elements, bf16ToFloat);
+    case DType::E4M3:
+        return convertRow<std::uint8_t>(bytes, target, elements, [](std::uint8_t value) { return e4m3Numbers[value]; });
     case DType::F64:
         return convertRow<double>(bytes, target, elements, [](double value) { return static_cast<float>(value); });
     case DType::Q4_0:

@@ -12,7 +12,7 @@ namespace kernels {
 
 namespace {
 
-constexpr std::array<DTypeInfo, 40> types = {{
+constexpr std::array<DTypeInfo, 41> types = {{
     {"F32", 1, 4, false},      {"F16", 1, 2, false},     {"BF16", 1, 2, false},      {"F64", 1, 8, false},
     {"I8", 1, 1, false},       {"I16", 1, 2, false},     {"I32", 1, 4, false},       {"I64", 1, 8, false},
     {"Q4_0", 32, 18, true},    {"Q4_1", 32, 20, true},   {"Q5_0", 32, 22, true},     {"Q5_1", 32, 24, true},
@@ -23,8 +23,9 @@ constexpr std::array<DTypeInfo, 40> types = {{
     {"TQ1_0", 256, 54, true},  {"TQ2_0", 256, 66, true}, {"NVFP4", 64, 36, true},    {"INT2", 32, 13, true},
     {"INT3", 32, 17, true},    {"INT4", 32, 21, true},   {"INT8", 32, 36, true},     {"INT8Z", 32, 38, true},
     {"FP8", 32, 36, true},     {"NF4", 32, 20, true},    {"NF4_F16", 32, 20, true},  {"NF4_BF16", 32, 20, true},
+    {"E4M3", 1, 1, false},
 }};
-static_assert(types.size() == static_cast<std::size_t>(DType::NF4_BF16) + 1);
+static_assert(types.size() == static_cast<std::size_t>(DType::E4M3) + 1);
 
 } // namespace
 

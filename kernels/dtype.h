@@ -51,6 +51,7 @@ enum class DType : std::uint8_t {
     NF4,
     NF4_F16,
     NF4_BF16,
+    E4M3, ///< one byte, of keys and values only (kv_layer.h)
 };
 
 /// Elements and bytes of one block; plain types have blockElements 1.

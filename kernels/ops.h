@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/error.h"
+#include "kernels/kv_layer.h"
 #include "kernels/packed_weight.h"
 #include "kernels/tensor_view.h"
 
@@ -167,19 +168,18 @@ public:
     virtual void expertsCombine(std::span<const PackedWeight *const> down, TensorView inner, TensorView ids,
                                 TensorView weights, std::span<const float *const> bias, TensorView inout,
                                 Stream &stream) = 0;
-    /// Writes k and v [tokens, kvHeads, headDim] to their slots (block * blockTokens + offset) of one layer
-    /// [blocks, 2, kvHeads, blockTokens, headDim] given as a contiguous rank-4 view [blocks * 2, kvHeads, blockTokens,
-    /// headDim]. An empty v (rank 0): the layer holds keys only, [blocks, kvHeads, blockTokens, headDim].
-    virtual void kvStore(TensorView k, TensorView v, TensorView kvLayer, std::span<const int> slots,
+    /// Writes k and v [tokens, kvHeads, headDim] to their slots (block * blockTokens + offset) of one layer, each row
+    /// in the layer's types. An empty v (rank 0) for a layer that holds keys only.
+    virtual void kvStore(TensorView k, TensorView v, const KvLayer &layer, std::span<const int> slots,
                          Stream &stream) = 0;
     /// Causal attention over the paged cache, tiled with online softmax; never builds the score matrix.
-    /// q [tokens, heads, headDim], out [tokens, heads, valueDim]; kvLayer as in kvStore, F32, F16 or BF16.
-    virtual void pagedAttention(TensorView q, TensorView kvLayer, const PagedBatch &batch, const AttentionShape &shape,
-                                TensorView out, Stream &stream) = 0;
+    /// q [tokens, heads, headDim], out [tokens, heads, valueDim].
+    virtual void pagedAttention(TensorView q, const KvLayer &layer, const PagedBatch &batch,
+                                const AttentionShape &shape, TensorView out, Stream &stream) = 0;
     /// out[i] = x[rows[i]]. x [tokens, n], out [rows, n]
     virtual void gatherRows(TensorView x, std::span<const int> rows, TensorView out, Stream &stream) = 0;
-    /// Copies entry `from` of the first dimension over entry `to`. kvLayer contiguous, rank 4, one entry a block.
-    virtual void copyBlock(TensorView kvLayer, int from, int to, Stream &stream) = 0;
+    /// Copies block `from` of a layer over block `to`.
+    virtual void copyBlock(const KvLayer &layer, int from, int to, Stream &stream) = 0;
 };
 
 /// Choices for a CPU backend.

@@ -56,6 +56,7 @@ Json rowJson(const engine::BenchRow &row, const engine::ModelInfo &info)
                 {"roofline_fraction", row.rooflineFraction},
                 {"threads", info.effective.threads},
                 {"isa", info.isa},
+                {"kv_cache_dtype", engine::kvTypesText(info.effective.kv)},
                 {"device", "cpu"}};
 }
 

@@ -12,6 +12,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include <cstdio>
 #include <optional>
 
 namespace cli {
@@ -31,6 +32,7 @@ struct PerplexityCommandOptions {
     ModelOptions model;
     std::string file;
     std::optional<std::string> perToken;
+    std::optional<std::string> klAgainst;
     int context = 512;
 };
 
@@ -84,6 +86,16 @@ void logits(const LogitsOptions &o, Context &context)
                   + "\n");
 }
 
+std::string klText(const engine::KlResult &kl, const std::string &against)
+{
+    char line[200];
+    std::snprintf(line, sizeof line,
+                  "KL divergence from a KV cache of %s: mean %.3g, median %.3g, 99 %% %.3g, "
+                  "largest %.3g; same first choice %.2f %%\n",
+                  against.c_str(), kl.mean, kl.median, kl.p99, kl.max, kl.sameTop * 100.0);
+    return line;
+}
+
 void perplexity(const PerplexityCommandOptions &o, Context &context)
 {
     const std::string text = readFile(o.file);
@@ -95,6 +107,8 @@ void perplexity(const PerplexityCommandOptions &o, Context &context)
     Progress progress("perplexity", context.quiet);
     engine::PerplexityOptions options;
     options.context = o.context;
+    if (o.klAgainst)
+        options.klAgainst = kvTypeOf("--kl-against", *o.klAgainst);
     options.progress = [&progress](int done, int total) {
         progress.update(static_cast<double>(done) / total,
                         "chunk " + std::to_string(done) + " of " + std::to_string(total));
@@ -106,15 +120,24 @@ void perplexity(const PerplexityCommandOptions &o, Context &context)
         file->commit();
     }
     stats.write(evaluator->totals());
-    if (context.json)
-        printJson(Json{{"tokens", result.tokens},
-                       {"nll", result.nll},
-                       {"ppl", result.perplexity},
-                       {"ppl_stderr", result.standardError}});
-    else
-        printText("perplexity " + std::to_string(result.perplexity) + " +/- " + std::to_string(result.standardError)
-                  + " over " + std::to_string(result.tokens) + " tokens (mean NLL " + std::to_string(result.nll)
-                  + ")\n");
+    const std::string types = engine::kvTypesText(evaluator->info().effective.kv);
+    if (context.json) {
+        Json json{{"tokens", result.tokens},
+                  {"nll", result.nll},
+                  {"ppl", result.perplexity},
+                  {"ppl_stderr", result.standardError},
+                  {"kv_cache_dtype", {{"requested", o.model.kvType}, {"effective", types}}}};
+        if (result.kl)
+            json["kl"] = Json{{"against", *o.klAgainst}, {"mean", result.kl->mean}, {"median", result.kl->median},
+                              {"p99", result.kl->p99},   {"max", result.kl->max},   {"same_top", result.kl->sameTop}};
+        printJson(json);
+        return;
+    }
+    printText("perplexity " + std::to_string(result.perplexity) + " +/- " + std::to_string(result.standardError)
+              + " over " + std::to_string(result.tokens) + " tokens (mean NLL " + std::to_string(result.nll)
+              + "), KV cache " + types + "\n");
+    if (result.kl)
+        printText(klText(*result.kl, *o.klAgainst));
 }
 
 } // namespace
@@ -141,6 +164,9 @@ void addPerplexity(CLI::App &app, const Select &select)
                      "tokens of one chunk; chunks do not overlap, a last partial one is dropped")
         ->check(numberFrom(2, 1 << 30))
         ->capture_default_str();
+    command->add_option(
+        "--kl-against", o->klAgainst,
+        "also compare the distributions with those of a KV cache of this type: f32, f16, bf16, q8_0, fp8");
     command->add_option("--per-token", o->perToken,
                         "write the float32 log-probability of every predicted token to this file");
     command->callback([o, select] { select([o](Context &context) { perplexity(*o, context); }); });

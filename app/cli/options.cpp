@@ -108,6 +108,23 @@ void checkKnob(const char *key, double value)
         throw Error(ErrorCode::InvalidArgument, fault);
 }
 
+/// One type for both, or that of keys and that of values.
+void chooseKvTypes(const std::string &value, engine::KvPoolConfig &kv)
+{
+    const auto one = [](const std::string &text) {
+        return choose<engine::KvType>("--kv-cache-dtype", text,
+                                      {{"auto", engine::KvType::Auto},
+                                       {"f32", engine::KvType::F32},
+                                       {"f16", engine::KvType::F16},
+                                       {"bf16", engine::KvType::BF16},
+                                       {"q8_0", engine::KvType::Q8_0},
+                                       {"fp8", engine::KvType::FP8}});
+    };
+    const std::size_t comma = value.find(',');
+    kv.type = one(value.substr(0, comma));
+    kv.valueType = comma == std::string::npos ? engine::KvType::Auto : one(value.substr(comma + 1));
+}
+
 } // namespace
 
 void addModelOptions(CLI::App &command, ModelOptions &o)
@@ -146,7 +163,10 @@ void addModelOptions(CLI::App &command, ModelOptions &o)
         ->check(anyNumber())
         ->capture_default_str()
         ->group(group);
-    command.add_option("--kv-cache-dtype", o.kvType, "auto, f32, f16 or bf16")->capture_default_str()->group(group);
+    command
+        .add_option("--kv-cache-dtype", o.kvType, "auto, f32, f16, bf16, q8_0 or fp8; KEYS,VALUES where they differ")
+        ->capture_default_str()
+        ->group(group);
     command.add_option("--max-num-seqs", o.maxNumSeqs, "sequences in one step (default: 64)")
         ->check(numberFrom(1, 65536))
         ->group(group);
@@ -166,6 +186,16 @@ void addModelOptions(CLI::App &command, ModelOptions &o)
     command.add_option("--seed", o.seed, "sampling seed (default: random, 0 in bench)")
         ->check(numberFrom<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()))
         ->group(group);
+}
+
+engine::KvType kvTypeOf(const std::string &option, const std::string &text)
+{
+    return choose<engine::KvType>(option, text,
+                                  {{"f32", engine::KvType::F32},
+                                   {"f16", engine::KvType::F16},
+                                   {"bf16", engine::KvType::BF16},
+                                   {"q8_0", engine::KvType::Q8_0},
+                                   {"fp8", engine::KvType::FP8}});
 }
 
 engine::EngineConfig engineConfig(const ModelOptions &o)
@@ -195,11 +225,7 @@ engine::EngineConfig engineConfig(const ModelOptions &o)
     config.kv.numBlocks = o.numBlocks;
     config.kv.budgetBytes = o.kvBytes ? parseBytes(*o.kvBytes, "--kv-cache-memory-bytes") : 0;
     config.kv.prefixCaching = !o.noPrefixCaching;
-    config.kv.type = choose<engine::KvType>("--kv-cache-dtype", o.kvType,
-                                            {{"auto", engine::KvType::Auto},
-                                             {"f32", engine::KvType::F32},
-                                             {"f16", engine::KvType::F16},
-                                             {"bf16", engine::KvType::BF16}});
+    chooseKvTypes(o.kvType, config.kv);
     return config;
 }
 

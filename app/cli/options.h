@@ -42,6 +42,8 @@ struct ModelOptions {
 /// Adds MODEL and the loading options to `command`.
 void addModelOptions(CLI::App &command, ModelOptions &options);
 
+/// One of f32, f16, bf16, q8_0 and fp8. \throws Error InvalidArgument naming `option`
+[[nodiscard]] engine::KvType kvTypeOf(const std::string &option, const std::string &text);
 /// \throws Error InvalidArgument naming the option, what was found and what is wanted; NoDevice for a device that is
 /// not there
 [[nodiscard]] engine::EngineConfig engineConfig(const ModelOptions &options);

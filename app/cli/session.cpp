@@ -48,9 +48,11 @@ void tellOfModel(const engine::ModelInfo &info, const Context &context)
                  info.architecture.c_str(), info.backend.c_str(), info.isa.c_str(), effective.threads,
                  mebibytes(info.weightBytes).c_str(), mebibytes(info.workspaceBytes).c_str());
     std::fprintf(
-        stderr, "context %d tokens, KV pool %d blocks of %d tokens (%s), at most %d sequences and %d tokens a step\n",
+        stderr,
+        "context %d tokens, KV pool %d blocks of %d tokens (%s of %s), at most %d sequences and %d tokens a step\n",
         effective.maxModelLen, effective.kv.numBlocks, effective.kv.blockTokens,
-        mebibytes(effective.kv.budgetBytes).c_str(), effective.limits.maxNumSeqs, effective.limits.maxNumBatchedTokens);
+        mebibytes(effective.kv.budgetBytes).c_str(), engine::kvTypesText(effective.kv).c_str(),
+        effective.limits.maxNumSeqs, effective.limits.maxNumBatchedTokens);
 }
 
 engine::ModelInfo loadModel(engine::RequestRunner &runner, const ModelOptions &options,

@@ -8,7 +8,11 @@
 namespace engine {
 
 enum class BackendKind { Auto, Reference };
-enum class KvType { Auto, F32, F16, BF16 }; ///< Auto: F16, F32 under the reference backend
+/// How keys and values are stored. Auto: F16, F32 under the reference backend. Q8_0: blocks of 32 in 8 bits with an
+/// fp16 scale; FP8: E4M3 without a scale.
+enum class KvType { Auto, F32, F16, BF16, Q8_0, FP8 };
+/// "auto", "f32" .. "q8_0", "fp8".
+[[nodiscard]] const char *kvTypeName(KvType type);
 enum class SchedulingPolicy { Fcfs, Priority, Shortest };
 
 /// Limits that act between two steps; a change takes effect at the next one.
@@ -29,10 +33,11 @@ struct AdmissionRules {
 
 /// Sizes of the KV pool. A change acts between two steps: what runs is moved, or computed again where it does not fit.
 struct KvPoolConfig {
-    int blockTokens = 16;        ///< 8, 16, 32, 64 or 128
-    int numBlocks = 0;           ///< 0 = from budgetBytes
-    std::size_t budgetBytes = 0; ///< 0 = the default rule of `--kv-cache-memory-bytes`
-    KvType type = KvType::Auto;
+    int blockTokens = 16;            ///< 8, 16, 32, 64 or 128
+    int numBlocks = 0;               ///< 0 = from budgetBytes
+    std::size_t budgetBytes = 0;     ///< 0 = the default rule of `--kv-cache-memory-bytes`
+    KvType type = KvType::Auto;      ///< of keys
+    KvType valueType = KvType::Auto; ///< of values; Auto: as keys
     bool prefixCaching = true;
     bool operator==(const KvPoolConfig &) const = default;
 };
@@ -44,6 +49,9 @@ struct ServingBaselines {
     bool wholePrompts = false;     ///< a prompt is computed in one step, as far as the step's tokens reach
     bool operator==(const ServingBaselines &) const = default;
 };
+
+/// The types of a pool as `--kv-cache-dtype` takes them: "f16", or "f16,q8_0" where keys and values differ.
+[[nodiscard]] std::string kvTypesText(const KvPoolConfig &kv);
 
 /// Everything that loading a model needs to know. Requested values; ModelInfo holds the effective ones.
 struct EngineConfig : AdmissionRules {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -29,6 +30,12 @@ public:
     /// \throws Error Refused for ids outside the vocabulary or more than the context holds; Cancelled
     virtual void logits(std::span<const int> ids, bool allPositions,
                         const std::function<void(std::span<const float>)> &row, std::stop_token stop) = 0;
+    /// Calls `row` with each position's logits and with those that the same weights give when keys and values are
+    /// stored as `against`. Both are valid during the call.
+    /// \throws Error as logits() does; OutOfMemory for the second cache; InvalidArgument from one that has no cache
+    virtual void compareKv(std::span<const int> ids, KvType against,
+                           const std::function<void(std::span<const float>, std::span<const float>)> &row,
+                           std::stop_token stop);
 };
 
 [[nodiscard]] std::unique_ptr<Evaluator> openEvaluator(const std::string &path, const EngineConfig &config,
@@ -36,7 +43,18 @@ public:
 
 struct PerplexityOptions {
     int context = 512;
+    KvType klAgainst = KvType::Auto;                   ///< Auto: no comparison
     std::function<void(int done, int total)> progress; ///< chunks
+};
+
+/// How far distributions over the next token are from those of a reference P: KL(P || Q) in nats.
+/// Source: llama.cpp's `--kl-divergence`, whose figures these are.
+struct KlResult {
+    double mean = 0;
+    double median = 0;
+    double p99 = 0;
+    double max = 0;
+    double sameTop = 0; ///< share of positions with the same most likely token
 };
 
 struct PerplexityResult {
@@ -45,6 +63,7 @@ struct PerplexityResult {
     double perplexity = 0;
     double standardError = 0;    ///< of the perplexity
     std::vector<float> logprobs; ///< positions 1..n-1 of every chunk
+    std::optional<KlResult> kl;  ///< over the same positions
 };
 
 /// Non-overlapping chunks, a last partial one dropped; BOS, where the model has one, replaces the first token of each.

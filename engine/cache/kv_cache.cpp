@@ -2,25 +2,27 @@
 #include "engine/cache/kv_cache.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <limits>
 
 namespace engine {
-namespace {
-
-std::size_t bytesPerLayerBlock(const KvShape &shape)
+kernels::KvLayer KvShape::layerAt(std::byte *data, int blocks) const
 {
-    const auto elements = static_cast<std::size_t>(shape.planes()) * static_cast<std::size_t>(shape.kvHeads)
-        * static_cast<std::size_t>(shape.blockTokens) * static_cast<std::size_t>(shape.headDim);
-    return elements * static_cast<std::size_t>(kernels::info(shape.dtype).blockBytes);
+    kernels::KvLayer layer;
+    layer.data = data;
+    layer.keyType = types.keys;
+    layer.valueType = types.values;
+    layer.blocks = blocks;
+    layer.kvHeads = kvHeads;
+    layer.blockTokens = blockTokens;
+    layer.headDim = headDim;
+    layer.keysOnly = keysOnly;
+    return layer;
 }
-
-} // namespace
 
 std::size_t KvShape::bytesPerBlock() const
 {
-    return bytesPerLayerBlock(*this) * static_cast<std::size_t>(layers);
+    return layerAt(nullptr, 1).blockBytes() * static_cast<std::size_t>(layers);
 }
 
 KvCache::KvCache(const KvShape &shape, int blocks, kernels::Ops &ops)
@@ -29,12 +31,12 @@ KvCache::KvCache(const KvShape &shape, int blocks, kernels::Ops &ops)
     , m_ops(ops)
 {
     CHECK(blocks >= 1 && shape.layers >= 1 && shape.bytesPerBlock() > 0);
-    const std::array<std::int64_t, 4> layerShape{std::int64_t{blocks} * shape.planes(), shape.kvHeads,
-                                                 shape.blockTokens, shape.headDim};
+    CHECK(!shape.keysOnly || shape.types.keys == shape.types.values);
+    const std::size_t layerBytes = bytes() / static_cast<std::size_t>(shape.layers);
     m_layers.reserve(static_cast<std::size_t>(shape.layers));
     try {
         for (int i = 0; i < shape.layers; ++i)
-            m_layers.emplace_back(ops, shape.dtype, layerShape);
+            m_layers.push_back(ops.allocate(layerBytes));
     } catch (const kernels::Error &error) {
         if (error.code() != kernels::ErrorCode::OutOfMemory)
             throw;
@@ -57,19 +59,17 @@ std::size_t KvCache::bytes() const
     return m_shape.bytesPerBlock() * static_cast<std::size_t>(m_blocks);
 }
 
-kernels::TensorView KvCache::layer(int layer)
+kernels::KvLayer KvCache::layer(int layer)
 {
     CHECK(layer >= 0 && layer < m_shape.layers);
-    return m_layers[static_cast<std::size_t>(layer)].view();
+    return m_shape.layerAt(m_layers[static_cast<std::size_t>(layer)]->data(), m_blocks);
 }
 
 void KvCache::copyBlock(int from, int to, kernels::Stream &stream)
 {
     CHECK(from != to && from >= 0 && from < m_blocks && to >= 0 && to < m_blocks);
-    for (const Tensor &layer : m_layers)
-        m_ops.copyBlock(kernels::makeView(layer.view().data, m_shape.dtype, m_blocks,
-                                          m_shape.planes() * m_shape.kvHeads, m_shape.blockTokens, m_shape.headDim),
-                        from, to, stream);
+    for (int i = 0; i < m_shape.layers; ++i)
+        m_ops.copyBlock(layer(i), from, to, stream);
 }
 
 void KvCache::moveTokens(KvCache &from, std::span<const SlotMove> moves)
@@ -77,22 +77,26 @@ void KvCache::moveTokens(KvCache &from, std::span<const SlotMove> moves)
     KvShape same = from.m_shape;
     same.blockTokens = m_shape.blockTokens;
     CHECK(same == m_shape);
-    const auto planes = static_cast<std::size_t>(m_shape.planes()) * static_cast<std::size_t>(m_shape.kvHeads);
-    const std::size_t rowBytes =
-        bytesPerLayerBlock(m_shape) / planes / static_cast<std::size_t>(m_shape.blockTokens); // one token of one head
-    const auto addressOf = [&](KvCache &cache, std::size_t layer, int slot, std::size_t plane) {
-        const int size = cache.m_shape.blockTokens;
-        CHECK(slot >= 0 && slot / size < cache.m_blocks);
-        const std::size_t row =
-            (static_cast<std::size_t>(slot / size) * planes + plane) * static_cast<std::size_t>(size)
-            + static_cast<std::size_t>(slot % size);
-        return cache.m_layers[layer].view().data + row * rowBytes;
+    const auto move = [&](const SlotMove &what, int index, int head) {
+        const kernels::KvLayer target = layer(index);
+        const kernels::KvLayer source = from.layer(index);
+        const auto copy = [&](auto rowsOf, std::size_t rowBytes) { // rows of one head follow one another in a block
+            const auto addressOf = [&](const kernels::KvLayer &in, int slot) {
+                CHECK(slot >= 0 && slot / in.blockTokens < in.blocks);
+                return rowsOf(in, slot / in.blockTokens) + static_cast<std::size_t>(slot % in.blockTokens) * rowBytes;
+            };
+            std::memcpy(addressOf(target, what.to), addressOf(source, what.from),
+                        static_cast<std::size_t>(what.tokens) * rowBytes);
+        };
+        copy([head](const kernels::KvLayer &in, int block) { return in.keys(block, head); }, target.keyRowBytes());
+        if (!m_shape.keysOnly)
+            copy([head](const kernels::KvLayer &in, int block) { return in.values(block, head); },
+                 target.valueRowBytes());
     };
-    for (std::size_t layer = 0; layer < m_layers.size(); ++layer)
-        for (const SlotMove &move : moves)
-            for (std::size_t plane = 0; plane < planes; ++plane)
-                std::memcpy(addressOf(*this, layer, move.to, plane), addressOf(from, layer, move.from, plane),
-                            static_cast<std::size_t>(move.tokens) * rowBytes);
+    for (int index = 0; index < m_shape.layers; ++index)
+        for (const SlotMove &what : moves)
+            for (int head = 0; head < m_shape.kvHeads; ++head)
+                move(what, index, head);
 }
 
 } // namespace engine

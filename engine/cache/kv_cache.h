@@ -2,34 +2,45 @@
 #pragma once
 
 #include "engine/cache/block_manager.h"
-#include "engine/core/tensor.h"
+#include "kernels/ops.h"
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
 namespace engine {
 
+/// How keys and values are stored; each F32, F16, BF16, Q8_0 or E4M3.
+struct KvTypes {
+    kernels::DType keys = kernels::DType::F16;
+    kernels::DType values = kernels::DType::F16;
+    bool operator==(const KvTypes &) const = default;
+};
+
 /// Sizes that fix one rank's KV cache; made by ModelConfig::kvShape().
 struct KvShape {
     int layers = 0;
-    int kvHeads = 0;                            ///< on this rank, after the tensor-parallel split
-    int headDim = 0;                            ///< elements
-    int blockTokens = 16;                       ///< tokens in one block, a power of two
-    bool keysOnly = false;                      ///< one plane: values are parts of the keys (latent attention)
-    kernels::DType dtype = kernels::DType::F16; ///< F32, F16 or BF16
+    int kvHeads = 0;       ///< on this rank, after the tensor-parallel split
+    int headDim = 0;       ///< elements
+    int blockTokens = 16;  ///< tokens in one block, a power of two
+    bool keysOnly = false; ///< one plane: values are parts of the keys (latent attention)
+    KvTypes types;         ///< the same for both with keysOnly
 
     /// Bytes of one block over all layers, keys and values together.
     [[nodiscard]] std::size_t bytesPerBlock() const;
-    [[nodiscard]] int planes() const { return keysOnly ? 1 : 2; } ///< in one block of a layer
+    /// Bytes of one token over all layers.
+    [[nodiscard]] std::size_t bytesPerToken() const { return bytesPerBlock() / static_cast<std::size_t>(blockTokens); }
+    /// One layer of `blocks` blocks at `data`.
+    [[nodiscard]] kernels::KvLayer layerAt(std::byte *data, int blocks) const;
     bool operator==(const KvShape &) const = default;
 };
 
 /// Paged key/value storage of one rank.
 ///
-/// A layer is one tensor [blocks, planes, kvHeads, blockTokens, headDim], planes being key then value. KvCache owns the
-/// bytes; who uses which block is known to BlockManager alone. Memory is committed by the system page by page
-/// as blocks are first written; until then it reads as zero.
+/// A layer is one stretch of memory, laid out as kernels::KvLayer says. KvCache owns the bytes; who uses which block is
+/// known to BlockManager alone. Memory is committed by the system page by page as blocks are first written; until then
+/// it reads as zero.
 ///
 /// Thread: the rank's worker only.
 /// Source: Kwon et al. 2023, arXiv:2309.06180, section 4 (PagedAttention).
@@ -46,8 +57,8 @@ public:
     [[nodiscard]] int blocks() const { return m_blocks; }
     [[nodiscard]] std::size_t bytes() const; ///< of the whole pool, committed or not
 
-    /// One layer as [blocks * planes, kvHeads, blockTokens, headDim]; lives as long as this. \pre 0 <= layer < layers
-    [[nodiscard]] kernels::TensorView layer(int layer);
+    /// One layer; the view lives as long as this. \pre 0 <= layer < layers
+    [[nodiscard]] kernels::KvLayer layer(int layer);
 
     /// Queues on `stream` a copy of block `from` over `to` in every layer. \pre from != to
     void copyBlock(int from, int to, kernels::Stream &stream);
@@ -60,7 +71,7 @@ private:
     KvShape m_shape;
     int m_blocks = 0;
     kernels::Ops &m_ops;
-    std::vector<Tensor> m_layers;
+    std::vector<std::unique_ptr<kernels::Buffer>> m_layers;
 };
 
 } // namespace engine

@@ -48,7 +48,7 @@ private:
 struct DecoderStep {
     const ForwardBatch &batch;
     const kernels::PagedBatch &paged;
-    kernels::TensorView kvLayer; ///< of the layer that runs
+    kernels::KvLayer kvLayer; ///< of the layer that runs
     Scratch &scratch;
     kernels::Stream &stream;
     std::int64_t tokens = 0;

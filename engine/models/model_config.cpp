@@ -269,7 +269,7 @@ int ModelConfig::maxIntermediate() const
     return largest(layer, &LayerConfig::intermediate);
 }
 
-KvShape ModelConfig::kvShape(int blockTokens, kernels::DType dtype) const
+KvShape ModelConfig::kvShape(int blockTokens, const KvTypes &types) const
 {
     KvShape shape;
     shape.layers = layers;
@@ -277,7 +277,7 @@ KvShape ModelConfig::kvShape(int blockTokens, kernels::DType dtype) const
     shape.headDim = latent.used() ? latent.keyDim() : headDim;
     shape.keysOnly = latent.used();
     shape.blockTokens = blockTokens;
-    shape.dtype = dtype;
+    shape.types = types;
     return shape;
 }
 

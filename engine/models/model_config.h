@@ -97,7 +97,7 @@ struct ModelConfig {
     [[nodiscard]] int maxKvHeads() const;
     [[nodiscard]] int maxIntermediate() const;
     /// Sizes of the KV cache of the whole model on one rank.
-    [[nodiscard]] KvShape kvShape(int blockTokens, kernels::DType dtype) const;
+    [[nodiscard]] KvShape kvShape(int blockTokens, const KvTypes &types) const;
 };
 
 /// What a family says where the file does not.

@@ -104,11 +104,11 @@ private:
                       const std::vector<float> &values, std::vector<float> &out, AttentionCost &cost)
     {
         const int blocks = (context + blockTokens - 1) / blockTokens;
-        const auto layerBytes = sizeof(float) * 2 * static_cast<std::size_t>(blocks) * blockTokens
-            * static_cast<std::size_t>(m_shape.kvHeads) * static_cast<std::size_t>(m_shape.headDim);
-        const std::unique_ptr<kernels::Buffer> layerBuffer = m_ops->allocate(layerBytes);
-        const kernels::TensorView layer = kernels::makeView(layerBuffer->data(), kernels::DType::F32, blocks * 2,
-                                                            m_shape.kvHeads, blockTokens, m_shape.headDim);
+        kernels::KvLayer layer{nullptr,         kernels::DType::F32, kernels::DType::F32, blocks,
+                               m_shape.kvHeads, blockTokens,         m_shape.headDim,     false};
+        const std::unique_ptr<kernels::Buffer> layerBuffer =
+            m_ops->allocate(static_cast<std::size_t>(blocks) * layer.blockBytes());
+        layer.data = layerBuffer->data();
         const auto rows = [&](const std::vector<float> &data, int headCount) {
             return kernels::makeView(const_cast<float *>(data.data()), kernels::DType::F32, context, headCount,
                                      m_shape.headDim);

@@ -163,23 +163,23 @@ public:
     {
         m_ops->route(logits, shape, ids, weights, stream);
     }
-    void kvStore(TensorView k, TensorView v, TensorView kvLayer, std::span<const int> slots,
+    void kvStore(TensorView k, TensorView v, const kernels::KvLayer &layer, std::span<const int> slots,
                  kernels::Stream &stream) override
     {
-        m_ops->kvStore(k, v, kvLayer, slots, stream);
+        m_ops->kvStore(k, v, layer, slots, stream);
     }
-    void pagedAttention(TensorView q, TensorView kvLayer, const kernels::PagedBatch &batch,
+    void pagedAttention(TensorView q, const kernels::KvLayer &layer, const kernels::PagedBatch &batch,
                         const kernels::AttentionShape &shape, TensorView out, kernels::Stream &stream) override
     {
-        m_ops->pagedAttention(q, kvLayer, batch, shape, out, stream);
+        m_ops->pagedAttention(q, layer, batch, shape, out, stream);
     }
     void gatherRows(TensorView x, std::span<const int> rows, TensorView out, kernels::Stream &stream) override
     {
         m_ops->gatherRows(x, rows, out, stream);
     }
-    void copyBlock(TensorView kvLayer, int from, int to, kernels::Stream &stream) override
+    void copyBlock(const kernels::KvLayer &layer, int from, int to, kernels::Stream &stream) override
     {
-        m_ops->copyBlock(kvLayer, from, to, stream);
+        m_ops->copyBlock(layer, from, to, stream);
     }
 
 private:

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 
 namespace engine {
 namespace {
@@ -48,13 +49,27 @@ public:
     }
     void logits(std::span<const int> ids, bool allPositions, const std::function<void(std::span<const float>)> &row,
                 std::stop_token stop) override;
+    void compareKv(std::span<const int> ids, KvType against,
+                   const std::function<void(std::span<const float>, std::span<const float>)> &row,
+                   std::stop_token stop) override;
 
 private:
+    using Step = std::function<void(const Batch &)>;
+
     static EngineConfig evaluationConfig(EngineConfig config);
     void checkIds(std::span<const int> ids) const;
     [[nodiscard]] Batch makeBatch(std::span<const int> ids, int first, int count, bool allPositions);
 
+    /// Runs the positions in steps of at most `most` and gives `step` each one's batch.
+    void forEachStep(std::span<const int> ids, bool allPositions, int most, const std::stop_token &stop,
+                     const Step &step);
+    /// Row i of the logits of a step, checked. \throws Error Refused naming the position
+    [[nodiscard]] std::span<const float> checkedRow(const kernels::TensorView &logits, const Batch &batch,
+                                                    std::size_t i) const;
+
     LoadedModel m_model;
+    std::unique_ptr<KvCache> m_otherKv; ///< of compareKv()
+    KvType m_otherType = KvType::Auto;
     std::uint64_t m_steps = 0;
 };
 
@@ -118,39 +133,126 @@ Batch LoadedEvaluator::makeBatch(std::span<const int> ids, int first, int count,
     return batch;
 }
 
-void LoadedEvaluator::logits(std::span<const int> ids, bool allPositions,
-                             const std::function<void(std::span<const float>)> &row, std::stop_token stop)
+void LoadedEvaluator::forEachStep(std::span<const int> ids, bool allPositions, int most, const std::stop_token &stop,
+                                  const Step &step)
 {
     checkIds(ids);
-    const BatchLimits &limits = m_model.info().effective.limits;
-    const int most = allPositions ? limits.maxNumSeqs : limits.maxNumBatchedTokens;
     const int total = static_cast<int>(ids.size());
     for (int first = 0; first < total; first += most) {
         if (stop.stop_requested())
             throw Error(ErrorCode::Cancelled, "evaluation was cancelled at token " + std::to_string(first));
-        const Batch batch = makeBatch(ids, first, std::min(most, total - first), allPositions);
-        const kernels::TensorView result = m_model.runner().run(batch);
+        step(makeBatch(ids, first, std::min(most, total - first), allPositions));
         ++m_steps;
-        for (std::size_t i = 0; i < batch.forward.logitRows.size(); ++i) {
-            const std::span values(result.as<const float>() + i * static_cast<std::size_t>(result.strides[0]),
-                                   static_cast<std::size_t>(vocabSize()));
-            if (!std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); }))
-                throw Error(ErrorCode::Refused,
-                            "model output is not a number: the logits of position "
-                                + std::to_string(first + batch.forward.logitRows[i]) + " are not finite");
-            row(values);
-        }
     }
 }
 
-double logProbability(std::span<const float> logits, int id)
+std::span<const float> LoadedEvaluator::checkedRow(const kernels::TensorView &logits, const Batch &batch,
+                                                   std::size_t i) const
+{
+    const std::span values(logits.as<const float>() + i * static_cast<std::size_t>(logits.strides[0]),
+                           static_cast<std::size_t>(vocabSize()));
+    if (!std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); }))
+        throw Error(ErrorCode::Refused,
+                    "model output is not a number: the logits of position "
+                        + std::to_string(batch.forward.positions[static_cast<std::size_t>(batch.forward.logitRows[i])])
+                        + " are not finite");
+    return values;
+}
+
+void LoadedEvaluator::logits(std::span<const int> ids, bool allPositions,
+                             const std::function<void(std::span<const float>)> &row, std::stop_token stop)
+{
+    const BatchLimits &limits = m_model.info().effective.limits;
+    const int most = allPositions ? limits.maxNumSeqs : limits.maxNumBatchedTokens;
+    forEachStep(ids, allPositions, most, stop, [&](const Batch &batch) {
+        const kernels::TensorView result = m_model.runner().run(batch);
+        for (std::size_t i = 0; i < batch.forward.logitRows.size(); ++i)
+            row(checkedRow(result, batch, i));
+    });
+}
+
+void LoadedEvaluator::compareKv(std::span<const int> ids, KvType against,
+                                const std::function<void(std::span<const float>, std::span<const float>)> &row,
+                                std::stop_token stop)
+{
+    ModelRunner &runner = m_model.runner();
+    if (!m_otherKv || m_otherType != against)
+        m_otherKv = runner.makeKv({kvDType(against), kvDType(against)});
+    m_otherType = against;
+    std::vector<float> reference;
+    forEachStep(ids, true, m_model.info().effective.limits.maxNumSeqs, stop, [&](const Batch &batch) {
+        const std::size_t rows = batch.forward.logitRows.size();
+        reference.clear();
+        runner.exchangeKv(m_otherKv);
+        const kernels::TensorView others = runner.run(batch);
+        runner.exchangeKv(m_otherKv);
+        for (std::size_t i = 0; i < rows; ++i) {
+            const std::span<const float> values = checkedRow(others, batch, i);
+            reference.insert(reference.end(), values.begin(), values.end());
+        }
+        const kernels::TensorView result = runner.run(batch);
+        const auto width = static_cast<std::size_t>(vocabSize());
+        for (std::size_t i = 0; i < rows; ++i)
+            row(checkedRow(result, batch, i), {reference.data() + i * width, width});
+    });
+}
+
+double logSumOfExponentials(std::span<const float> logits)
 {
     const double most = *std::max_element(logits.begin(), logits.end());
     double sum = 0;
     for (const float value : logits)
         sum += std::exp(value - most);
-    return logits[static_cast<std::size_t>(id)] - most - std::log(sum);
+    return most + std::log(sum);
 }
+
+double logProbability(std::span<const float> logits, int id)
+{
+    return logits[static_cast<std::size_t>(id)] - logSumOfExponentials(logits);
+}
+
+double divergence(std::span<const float> logits, std::span<const float> reference)
+{
+    const double sum = logSumOfExponentials(logits);
+    const double referenceSum = logSumOfExponentials(reference);
+    double total = 0;
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+        const double logprob = reference[i] - referenceSum;
+        total += std::exp(logprob) * (logprob - (logits[i] - sum));
+    }
+    return std::max(0.0, total); // rounding may leave less than nothing of equal ones
+}
+
+/// Collects the divergences of positions.
+class KlMeter {
+public:
+    void add(std::span<const float> logits, std::span<const float> reference)
+    {
+        m_values.push_back(divergence(logits, reference));
+        const auto top = [](std::span<const float> row) {
+            return std::max_element(row.begin(), row.end()) - row.begin();
+        };
+        m_same += top(logits) == top(reference) ? 1 : 0;
+    }
+
+    [[nodiscard]] KlResult result()
+    {
+        std::sort(m_values.begin(), m_values.end());
+        const auto n = static_cast<double>(m_values.size());
+        const auto at = [&](double share) { return m_values[static_cast<std::size_t>(share * (n - 1) + 0.5)]; };
+        KlResult kl;
+        kl.mean = std::accumulate(m_values.begin(), m_values.end(), 0.0) / n;
+        kl.median = at(0.5);
+        kl.p99 = at(0.99);
+        kl.max = m_values.back();
+        kl.sameTop = static_cast<double>(m_same) / n;
+        return kl;
+    }
+
+private:
+    std::vector<double> m_values;
+    std::size_t m_same = 0;
+};
 
 /// Mean and the standard error of exp(mean), by the first-order rule.
 void summarise(double sum, double squares, PerplexityResult &result)
@@ -175,6 +277,12 @@ std::unique_ptr<Evaluator> openWatchedEvaluator(const std::string &path, const E
     return std::make_unique<LoadedEvaluator>(path, config, stop, wrap);
 }
 
+void Evaluator::compareKv(std::span<const int>, KvType,
+                          const std::function<void(std::span<const float>, std::span<const float>)> &, std::stop_token)
+{
+    throw Error(ErrorCode::InvalidArgument, "this evaluator keeps no keys and values; wanted one that does");
+}
+
 PerplexityResult perplexity(Evaluator &evaluator, const std::string &text, const PerplexityOptions &options,
                             std::stop_token stop)
 {
@@ -189,6 +297,8 @@ PerplexityResult perplexity(Evaluator &evaluator, const std::string &text, const
                     "the text has " + std::to_string(ids.size()) + " tokens; wanted at least one chunk of "
                         + std::to_string(context));
     PerplexityResult result;
+    const bool compares = options.klAgainst != KvType::Auto;
+    KlMeter meter;
     double sum = 0;
     double squares = 0;
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
@@ -197,22 +307,30 @@ PerplexityResult perplexity(Evaluator &evaluator, const std::string &text, const
         if (evaluator.addsBos() && evaluator.bosId() >= 0)
             part.front() = evaluator.bosId();
         std::size_t next = 1;
-        evaluator.logits(
-            part, true,
-            [&](std::span<const float> row) {
-                if (next == part.size())
-                    return;
-                const double logprob = logProbability(row, part[next++]);
-                result.logprobs.push_back(static_cast<float>(logprob));
-                sum -= logprob;
-                squares += logprob * logprob;
-            },
-            stop);
+        const auto addRow = [&](std::span<const float> row) {
+            if (next == part.size())
+                return false;
+            const double logprob = logProbability(row, part[next++]);
+            result.logprobs.push_back(static_cast<float>(logprob));
+            sum -= logprob;
+            squares += logprob * logprob;
+            return true;
+        };
+        const auto addPair = [&](std::span<const float> row, std::span<const float> reference) {
+            if (addRow(row))
+                meter.add(row, reference);
+        };
+        if (compares)
+            evaluator.compareKv(part, options.klAgainst, addPair, stop);
+        else
+            evaluator.logits(part, true, addRow, stop);
         if (options.progress)
             options.progress(static_cast<int>(chunk + 1), static_cast<int>(chunks));
     }
     result.tokens = result.logprobs.size();
     summarise(sum, squares, result);
+    if (compares)
+        result.kl = meter.result();
     return result;
 }
 

@@ -45,25 +45,22 @@ void checkConfig(const EngineConfig &config)
                         + "; wanted at least 1, or 0 for the default");
 }
 
-KvType resolvedKvType(const EngineConfig &config)
+/// The types in force: none of them is Auto.
+void resolveKvTypes(EngineConfig &config)
 {
-    if (config.kv.type != KvType::Auto)
-        return config.kv.type;
-    return config.backend == BackendKind::Reference ? KvType::F32 : KvType::F16;
+    if (config.kv.type == KvType::Auto)
+        config.kv.type = config.backend == BackendKind::Reference ? KvType::F32 : KvType::F16;
+    if (config.kv.valueType == KvType::Auto)
+        config.kv.valueType = config.kv.type;
 }
 
-kernels::DType dtypeOf(KvType type)
+KvTypes kvTypesOf(const ModelConfig &model, const KvPoolConfig &kv)
 {
-    switch (type) {
-    case KvType::F32:
-        return kernels::DType::F32;
-    case KvType::BF16:
-        return kernels::DType::BF16;
-    case KvType::Auto:
-    case KvType::F16:
-        break;
-    }
-    return kernels::DType::F16;
+    if (model.latent.used() && kv.type != kv.valueType)
+        throw Error(ErrorCode::InvalidArgument,
+                    "kv-cache-dtype is " + kvTypesText(kv) + "; wanted one type, as architecture " + model.architecture
+                        + " keeps values as parts of its keys");
+    return {kvDType(kv.type), kvDType(kv.valueType)};
 }
 
 std::unique_ptr<kernels::Ops> openOps(const EngineConfig &config, Profile *profile)
@@ -159,6 +156,25 @@ template<typename Read> ModelConfig namingKeys(const Checkpoint &checkpoint, con
 
 } // namespace
 
+kernels::DType kvDType(KvType type)
+{
+    switch (type) {
+    case KvType::F32:
+        return kernels::DType::F32;
+    case KvType::BF16:
+        return kernels::DType::BF16;
+    case KvType::Q8_0:
+        return kernels::DType::Q8_0;
+    case KvType::FP8:
+        return kernels::DType::E4M3;
+    case KvType::F16:
+        return kernels::DType::F16;
+    case KvType::Auto:
+        break;
+    }
+    throw Error(ErrorCode::Internal, "kvDType: the type auto has not been resolved");
+}
+
 LoadedModel::LoadedModel(const std::string &path, const EngineConfig &config, const ProgressCallback &progress,
                          std::stop_token stop, const OpsWrapper &wrap)
 {
@@ -170,12 +186,13 @@ LoadedModel::LoadedModel(const std::string &path, const EngineConfig &config, co
     report(0.0, "opening the file");
     m_info.path = path;
     m_info.effective = config;
-    m_info.effective.kv.type = resolvedKvType(config);
+    resolveKvTypes(m_info.effective);
     m_checkpoint = openModelFiles(path);
     m_info.warnings = m_checkpoint->warnings();
     namingFile(path, [&] {
         const ModelFamily &family = familyOf(*m_checkpoint);
         const ModelConfig model = namingKeys(*m_checkpoint, [&] { return family.readConfig(*m_checkpoint); });
+        const KvTypes kvTypes = kvTypesOf(model, m_info.effective.kv);
         if (config.profile)
             m_profile = std::make_unique<Profile>();
         std::unique_ptr<kernels::Ops> ops = openOps(config, m_profile.get());
@@ -191,8 +208,7 @@ LoadedModel::LoadedModel(const std::string &path, const EngineConfig &config, co
         WeightLoader loader(
             *m_checkpoint, *ops, [&report](double fraction) { report(fraction, "packing weights"); }, stop);
         std::unique_ptr<Model> network = family.load(model, loader);
-        m_runner = std::make_unique<ModelRunner>(std::move(ops), std::move(network), dtypeOf(m_info.effective.kv.type),
-                                                 m_profile.get());
+        m_runner = std::make_unique<ModelRunner>(std::move(ops), std::move(network), kvTypes, m_profile.get());
     });
     if (const std::string changed = m_checkpoint->checkUnchanged(); !changed.empty())
         throw Error(ErrorCode::Refused, changed);
@@ -244,7 +260,7 @@ void LoadedModel::describe(const ModelConfig &model)
     m_info.fileBytes = static_cast<std::size_t>(m_checkpoint->fileBytes());
     m_info.weightBytes = m_runner->model().weightBytes();
     m_info.bytesPerToken = m_runner->model().bytesPerToken();
-    m_info.kvBytesPerToken = model.kvShape(1, m_runner->kvType()).bytesPerBlock();
+    m_info.kvBytesPerToken = model.kvShape(1, m_runner->kvTypes()).bytesPerBlock();
     m_info.layers = model.layers;
     m_info.vocabSize = model.vocab;
     m_info.contextLength = model.contextLength;
@@ -258,7 +274,7 @@ void LoadedModel::describe(const ModelConfig &model)
 KvPoolPlan LoadedModel::planKvPool(const KvPoolConfig &kv, const BatchLimits &limits, std::int64_t leastTokens) const
 {
     checkBlockTokens(kv.blockTokens);
-    const KvShape shape = m_runner->model().config().kvShape(kv.blockTokens, m_runner->kvType());
+    const KvShape shape = m_runner->model().config().kvShape(kv.blockTokens, m_runner->kvTypes());
     const int maxModelLen = m_info.effective.maxModelLen;
     const std::int64_t perSequence = (std::int64_t{maxModelLen} + kv.blockTokens - 1) / kv.blockTokens;
     const std::size_t free = availableMemoryBytes();
@@ -308,7 +324,8 @@ KvPoolPlan LoadedModel::applyKvPool(const KvPoolConfig &kv)
 KvPoolConfig LoadedModel::effectiveKv(const KvPoolConfig &kv, const KvPoolPlan &plan) const
 {
     KvPoolConfig effective = kv;
-    effective.type = m_info.effective.kv.type; // fixed when the model was loaded
+    effective.type = m_info.effective.kv.type; // both fixed when the model was loaded
+    effective.valueType = m_info.effective.kv.valueType;
     effective.numBlocks = plan.blocks;
     effective.budgetBytes = plan.bytes;
     return effective;

@@ -16,6 +16,9 @@
 
 namespace engine {
 
+/// The element type of a stored type. \pre not Auto
+[[nodiscard]] kernels::DType kvDType(KvType type);
+
 /// Sizes of a KV pool that can be made now.
 struct KvPoolPlan {
     int blocks = 0;

@@ -9,12 +9,12 @@
 
 namespace engine {
 
-ModelRunner::ModelRunner(std::unique_ptr<kernels::Ops> ops, std::unique_ptr<Model> model, kernels::DType kvType,
+ModelRunner::ModelRunner(std::unique_ptr<kernels::Ops> ops, std::unique_ptr<Model> model, const KvTypes &kvTypes,
                          Profile *profile)
     : m_ops(std::move(ops))
     , m_stream(m_ops->makeStream())
     , m_model(std::move(model))
-    , m_kvType(kvType)
+    , m_kvTypes(kvTypes)
     , m_profile(profile)
 {
     if (m_profile)
@@ -25,7 +25,7 @@ ModelRunner::~ModelRunner() = default;
 
 void ModelRunner::resizeKv(int blocks, int blockTokens)
 {
-    const KvShape shape = m_model->config().kvShape(blockTokens, m_kvType);
+    const KvShape shape = m_model->config().kvShape(blockTokens, m_kvTypes);
     if (!m_kv) {
         m_kv = std::make_unique<KvCache>(shape, blocks, *m_ops);
         return;
@@ -48,10 +48,18 @@ void ModelRunner::repageKv(int blocks, int blockTokens, std::span<const SlotMove
         return;
     }
     // Both pools exist for a moment; of the new one the system commits what is moved, no more.
-    const KvShape shape = m_model->config().kvShape(blockTokens, m_kvType);
+    const KvShape shape = m_model->config().kvShape(blockTokens, m_kvTypes);
     auto kv = std::make_unique<KvCache>(shape, blocks, *m_ops);
     kv->moveTokens(*m_kv, moves);
     m_kv = std::move(kv);
+}
+
+std::unique_ptr<KvCache> ModelRunner::makeKv(const KvTypes &types)
+{
+    CHECK(m_kv);
+    KvShape shape = m_kv->shape();
+    shape.types = types;
+    return std::make_unique<KvCache>(shape, m_kv->blocks(), *m_ops);
 }
 
 void ModelRunner::reserve(int maxTokens, int maxLogitRows)

@@ -15,7 +15,7 @@ namespace engine {
 class ModelRunner final : public StepExecutor {
 public:
     /// `profile` may be null; it must outlive this. `ops` are those that `model` was made with.
-    ModelRunner(std::unique_ptr<kernels::Ops> ops, std::unique_ptr<Model> model, kernels::DType kvType,
+    ModelRunner(std::unique_ptr<kernels::Ops> ops, std::unique_ptr<Model> model, const KvTypes &kvTypes,
                 Profile *profile = nullptr);
     ~ModelRunner() override;
 
@@ -29,10 +29,16 @@ public:
     void setThreads(int threads) override;
     [[nodiscard]] int threads() const override { return m_ops->threads(); }
 
+    /// A second pool as large as the one in use, in which keys and values are stored otherwise.
+    /// \pre resizeKv was called. \throws Error OutOfMemory
+    [[nodiscard]] std::unique_ptr<KvCache> makeKv(const KvTypes &types);
+    /// Goes on with `other`, which holds the pool in use afterwards; for comparisons.
+    void exchangeKv(std::unique_ptr<KvCache> &other) { m_kv.swap(other); }
+
     [[nodiscard]] const Model &model() const { return *m_model; }
     void setRouterCallback(RouterCallback callback) { m_model->setRouterCallback(std::move(callback)); }
     [[nodiscard]] kernels::Ops &ops() { return *m_ops; }
-    [[nodiscard]] kernels::DType kvType() const { return m_kvType; }
+    [[nodiscard]] const KvTypes &kvTypes() const { return m_kvTypes; }
     [[nodiscard]] std::size_t kvBytes() const { return m_kv ? m_kv->bytes() : 0; } ///< of the whole pool
     [[nodiscard]] std::size_t workspaceBytes() const;                              ///< scratch and logits as reserved
 
@@ -42,7 +48,7 @@ private:
     std::unique_ptr<Model> m_model;
     std::unique_ptr<KvCache> m_kv;
     Tensor m_logits;
-    kernels::DType m_kvType;
+    KvTypes m_kvTypes;
     int m_maxTokens = 0;
     int m_maxLogitRows = 0;
     Profile *m_profile;

@@ -156,17 +156,17 @@ public:
         const Timer timer(m_profile, "rope");
         m_ops->rope(heads, positions, table, stream);
     }
-    void kvStore(kernels::TensorView k, kernels::TensorView v, kernels::TensorView kvLayer, std::span<const int> slots,
-                 kernels::Stream &stream) override
+    void kvStore(kernels::TensorView k, kernels::TensorView v, const kernels::KvLayer &layer,
+                 std::span<const int> slots, kernels::Stream &stream) override
     {
         const Timer timer(m_profile, "kvStore");
-        m_ops->kvStore(k, v, kvLayer, slots, stream);
+        m_ops->kvStore(k, v, layer, slots, stream);
     }
-    void pagedAttention(kernels::TensorView q, kernels::TensorView kvLayer, const kernels::PagedBatch &batch,
+    void pagedAttention(kernels::TensorView q, const kernels::KvLayer &layer, const kernels::PagedBatch &batch,
                         const kernels::AttentionShape &shape, kernels::TensorView out, kernels::Stream &stream) override
     {
         const Timer timer(m_profile, "pagedAttention");
-        m_ops->pagedAttention(q, kvLayer, batch, shape, out, stream);
+        m_ops->pagedAttention(q, layer, batch, shape, out, stream);
     }
     void gatherRows(kernels::TensorView x, std::span<const int> rows, kernels::TensorView out,
                     kernels::Stream &stream) override
@@ -174,10 +174,10 @@ public:
         const Timer timer(m_profile, "gatherRows");
         m_ops->gatherRows(x, rows, out, stream);
     }
-    void copyBlock(kernels::TensorView kvLayer, int from, int to, kernels::Stream &stream) override
+    void copyBlock(const kernels::KvLayer &layer, int from, int to, kernels::Stream &stream) override
     {
         const Timer timer(m_profile, "copyBlock");
-        m_ops->copyBlock(kvLayer, from, to, stream);
+        m_ops->copyBlock(layer, from, to, stream);
     }
 
 private:

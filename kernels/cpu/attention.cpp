@@ -80,10 +80,10 @@ void blendPartials(const AttentionCall &call, const Item &item, AlignedMemory &m
 
 } // namespace
 
-void Attention::run(const TensorView &q, const TensorView &kvLayer, const PagedBatch &batch,
-                    const AttentionShape &shape, const TensorView &out)
+void Attention::run(const TensorView &q, const KvLayer &layer, const PagedBatch &batch, const AttentionShape &shape,
+                    const TensorView &out)
 {
-    const AttentionCall call{m_level, q, kvLayer, batch, shape, out};
+    const AttentionCall call{m_level, q, layer, batch, shape, out};
     const std::vector<Item> tiles = listTiles(call);
     if (m_workers.size() < static_cast<std::size_t>(m_pool.threads()))
         m_workers.resize(static_cast<std::size_t>(m_pool.threads()));

@@ -24,7 +24,7 @@ public:
     {
     }
 
-    void run(const TensorView &q, const TensorView &kvLayer, const PagedBatch &batch, const AttentionShape &shape,
+    void run(const TensorView &q, const KvLayer &layer, const PagedBatch &batch, const AttentionShape &shape,
              const TensorView &out);
 
 private:

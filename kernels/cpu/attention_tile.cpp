@@ -9,20 +9,46 @@ namespace kernels {
 
 namespace {
 
-constexpr int loadGroup = 8; // blocks hold at least 8 positions, so an aligned group of 8 lies in one block
 constexpr float minusInfinity = -std::numeric_limits<float>::infinity();
-
-PanelValues valuesOf(DType type)
-{
-    return type == DType::F16 ? PanelValues::Half : type == DType::BF16 ? PanelValues::Brain : PanelValues::Float;
-}
 
 int roundUp(int value, int unit)
 {
     return (value + unit - 1) / unit * unit;
 }
 
+bool readsDirectly(const AttentionCall &call, int rows)
+{
+    return rows <= directRows && call.shape.headDim % panelRows == 0;
+}
+
+/// Asks for stored rows ahead of their use: tiles lie in blocks that the hardware's own guesses do not connect.
+void prefetch(const KvTile &tile, int keys)
+{
+    constexpr std::int64_t line = 64;
+    for (int g = 0; g * kvGroupKeys < keys; ++g) {
+        const auto *rows = static_cast<const std::byte *>(tile.groups[g]);
+        for (std::int64_t at = 0; at < kvGroupKeys * tile.rowBytes; at += line)
+            __builtin_prefetch(rows + at);
+    }
+}
+
 } // namespace
+
+KvValues kvValuesOf(DType type)
+{
+    switch (type) {
+    case DType::F16:
+        return KvValues::Half;
+    case DType::BF16:
+        return KvValues::Brain;
+    case DType::Q8_0:
+        return KvValues::Quant8;
+    case DType::E4M3:
+        return KvValues::E4m3;
+    default:
+        return KvValues::Float;
+    }
+}
 
 int AttentionCall::position(int sequence, int token) const
 {
@@ -60,10 +86,13 @@ AttentionTile::AttentionTile(const AttentionCall &call, const AttentionRows &row
     , m_dim(call.shape.headDim)
     , m_valueStride(call.valueStride())
     , m_storedStride(call.storedStride())
+    , m_directKeys(readsDirectly(call, this->rows()) && call.level.scoreKeys != nullptr
+                   && call.layer.keyType != DType::F32)
+    , m_directValues(readsDirectly(call, this->rows()) && call.level.sumValues != nullptr)
 {
     const auto count = static_cast<std::size_t>(this->rows());
     const std::size_t stateFloats = SoftmaxState::floats(this->rows(), m_valueStride);
-    const auto keyFloats = static_cast<std::size_t>(roundUp(m_dim, loadGroup) * keyTile);
+    const auto keyFloats = static_cast<std::size_t>(roundUp(m_dim, kvGroupKeys) * keyTile);
     const auto valueFloats = static_cast<std::size_t>(m_storedStride * keyTile);
     const std::size_t queryFloats = count * static_cast<std::size_t>(m_dim);
     m_keys = memory.reserve<float>(keyFloats + valueFloats + count * keyTile + 2 * stateFloats + queryFloats);
@@ -87,27 +116,33 @@ void AttentionTile::loadQueries()
     }
 }
 
-void AttentionTile::loadTile(int firstKey, int keys)
+KvTile AttentionTile::storedTile(int side, int firstKey, int keys) const
 {
-    const TensorView &layer = m_call.kvLayer;
-    const PanelValues values = valuesOf(layer.dtype);
-    const std::int64_t elementBytes = info(layer.dtype).blockBytes;
+    const KvLayer &layer = m_call.layer;
+    const DType type = side == 0 ? layer.keyType : layer.valueType;
+    KvTile tile{};
+    tile.rowBytes = static_cast<std::int64_t>(kvRowBytes(type, layer.headDim));
+    tile.values = kvValuesOf(type);
     const int *table = m_call.batch.blockTables.data()
         + static_cast<std::size_t>(m_rows.sequence) * static_cast<std::size_t>(m_call.batch.maxBlocks);
-    for (int g = 0; g < keys; g += loadGroup) {
-        const int key = firstKey + g;
-        const std::int64_t block = table[key / m_call.batch.blockTokens];
-        const std::int64_t at = block * m_call.planes() * layer.strides[0] + m_rows.kvHead * layer.strides[1]
-            + key % m_call.batch.blockTokens * layer.strides[2];
-        m_call.level.loadKeys(layer.data + at * elementBytes, values, m_dim, m_keys + g, keyTile);
-        const std::int64_t valuesAt = at + (m_call.planes() - 1) * layer.strides[0];
-        m_call.level.loadValues(layer.data + valuesAt * elementBytes, values, std::min(loadGroup, keys - g), m_dim,
-                                m_values + g * m_storedStride, m_storedStride);
+    for (int g = 0; g * kvGroupKeys < keys; ++g) {
+        const int key = firstKey + g * kvGroupKeys;
+        const int block = table[key / layer.blockTokens];
+        const std::byte *rows = side == 0 ? layer.keys(block, m_rows.kvHead) : layer.values(block, m_rows.kvHead);
+        tile.groups[g] = rows + key % layer.blockTokens * tile.rowBytes;
     }
+    return tile;
 }
 
-void AttentionTile::scoreTile(int keys)
+void AttentionTile::scoreTile(int firstKey, int keys)
 {
+    const KvTile tile = storedTile(0, firstKey, keys);
+    const int groups = roundUp(keys, kvGroupKeys) / kvGroupKeys;
+    if (m_directKeys) {
+        m_call.level.scoreKeys(tile, groups, m_dim, m_queries, rows(), m_scores);
+        return;
+    }
+    m_call.level.loadKeys(tile, groups, m_dim, m_keys);
     for (int c = 0; c < keys; c += panelRows)
         m_call.level.outerProducts(m_keys + c, keyTile, m_dim, m_queries, m_dim, rows(), m_scores + c, keyTile, false);
 }
@@ -155,6 +190,9 @@ void AttentionTile::weighTile(int firstKey, int keys, const SoftmaxState &state)
 void AttentionTile::sumValues(int firstKey, int keys, const SoftmaxState &state)
 {
     const int group = m_call.groupHeads();
+    const KvTile tile = storedTile(1, firstKey, keys);
+    if (!m_directValues)
+        m_call.level.loadValues(tile, keys, m_dim, m_values, m_storedStride);
     for (int token = 0; token < m_rows.tokens;) {
         const Seen seen = seenBy(token, firstKey, keys);
         int last = token + 1;
@@ -164,11 +202,14 @@ void AttentionTile::sumValues(int firstKey, int keys, const SoftmaxState &state)
                 break;
         }
         // Keys outside are left out, not multiplied by zero: they may hold anything.
-        for (int c = 0; c < m_valueStride && seen.begin < seen.end; c += panelRows)
-            m_call.level.outerProducts(
-                m_values + seen.begin * m_storedStride + c, m_storedStride, seen.end - seen.begin,
-                m_scores + token * group * keyTile + seen.begin, keyTile, (last - token) * group,
-                state.values + static_cast<std::int64_t>(token) * group * m_valueStride + c, m_valueStride, true);
+        const float *weights = m_scores + token * group * keyTile;
+        float *sums = state.values + static_cast<std::int64_t>(token) * group * m_valueStride;
+        if (m_directValues && seen.begin < seen.end)
+            m_call.level.sumValues(tile, seen.begin, seen.end, weights, (last - token) * group, sums, m_valueStride);
+        for (int c = 0; c < m_valueStride && seen.begin < seen.end && !m_directValues; c += panelRows)
+            m_call.level.outerProducts(m_values + seen.begin * m_storedStride + c, m_storedStride,
+                                       seen.end - seen.begin, weights + seen.begin, keyTile, (last - token) * group,
+                                       sums + c, m_valueStride, true);
         token = last;
     }
 }
@@ -182,9 +223,12 @@ void AttentionTile::attendSplit(int split, const SoftmaxState &state)
         if (key + keyTile <= firstNeeded)
             continue;
         const int keys = std::min(keyTile, end - key);
-        loadTile(key, keys);
-        scoreTile(keys);
+        if (m_directKeys)
+            prefetch(storedTile(1, key, keys), keys);
+        scoreTile(key, keys);
         weighTile(key, keys, state);
+        if (const int next = std::min(keyTile, end - key - keys); next > 0 && m_directKeys)
+            prefetch(storedTile(0, key + keys, next), next);
         sumValues(key, keys, state);
     }
 }

@@ -7,20 +7,19 @@
 
 namespace kernels {
 
-constexpr int keyTile = 64;    ///< keys of one tile
-constexpr int splitKeys = 256; ///< keys of one split, by absolute position
+constexpr int keyTile = kvTileKeys; ///< keys of one tile
+constexpr int splitKeys = 256;      ///< keys of one split, by absolute position
 
 /// What one call of attention is about.
 struct AttentionCall {
     const LevelKernels &level;
     TensorView q;
-    TensorView kvLayer;
+    KvLayer layer;
     PagedBatch batch;
     AttentionShape shape;
     TensorView out;
 
     [[nodiscard]] int groupHeads() const { return shape.heads / shape.kvHeads; } ///< query heads of one key head
-    [[nodiscard]] int planes() const { return shape.valuesInKeys ? 1 : 2; }      ///< of one block: keys, and values
     [[nodiscard]] int valueDim() const { return shape.valueDim > 0 ? shape.valueDim : shape.headDim; }
     /// Floats of one row of weighted values.
     [[nodiscard]] int valueStride() const { return (valueDim() + panelRows - 1) / panelRows * panelRows; }
@@ -31,6 +30,9 @@ struct AttentionCall {
     /// First key that a query at `position` sees.
     [[nodiscard]] int firstKey(int position) const;
 };
+
+/// How a level reads a stored type.
+[[nodiscard]] KvValues kvValuesOf(DType type);
 
 /// Query rows that share keys: `tokens` tokens of one sequence, all query heads of one key head. Row r is token
 /// r / groupHeads, head r % groupHeads.
@@ -53,7 +55,8 @@ struct SoftmaxState {
     void clear(int rows, int valueStride) const;
 };
 
-/// One thread's tile of queries and keys.
+/// One thread's tile of queries and keys. Few rows read stored keys and values as they lie; for many a tile of keys and
+/// one of values are widened to float first. The operations on a row are the same either way.
 class AttentionTile {
 public:
     AttentionTile(const AttentionCall &call, const AttentionRows &rows, AlignedMemory &memory);
@@ -77,8 +80,9 @@ private:
     };
 
     void loadQueries();
-    void loadTile(int firstKey, int keys);
-    void scoreTile(int keys);
+    /// Keys (side 0) or values (side 1) of positions from `firstKey` on.
+    [[nodiscard]] KvTile storedTile(int side, int firstKey, int keys) const;
+    void scoreTile(int firstKey, int keys);
     void weighTile(int firstKey, int keys, const SoftmaxState &state);
     void weighRow(int row, const Seen &seen, int keys, const SoftmaxState &state);
     void sumValues(int firstKey, int keys, const SoftmaxState &state);
@@ -89,6 +93,8 @@ private:
     int m_dim;
     int m_valueStride;
     int m_storedStride;
+    bool m_directKeys; ///< without widening
+    bool m_directValues;
     float *m_queries; ///< [rows, dim], scaled
     float *m_scores;  ///< [rows, keyTile]
     float *m_keys;    ///< [dim rounded up to 8, keyTile]

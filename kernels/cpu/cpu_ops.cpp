@@ -2,6 +2,7 @@
 #include "kernels/cpu/cpu_ops.h"
 
 #include "kernels/checks.h"
+#include "kernels/cpu/attention_tile.h"
 
 #include <algorithm>
 #include <cmath>
@@ -32,17 +33,6 @@ LevelKernels kernelsOf(Isa isa)
 const PackedPanels &own(const PackedWeight &weight)
 {
     return PackedPanels::of(weight);
-}
-
-void storeRow(const LevelKernels &level, const float *source, const TensorView &kvLayer, std::int64_t at)
-{
-    const auto n = static_cast<int>(kvLayer.shape[3]);
-    if (kvLayer.dtype == DType::F16)
-        level.storeHalf(source, kvLayer.as<std::uint16_t>() + at, n);
-    else if (kvLayer.dtype == DType::BF16)
-        std::transform(source, source + n, kvLayer.as<std::uint16_t>() + at, floatToBf16);
-    else
-        std::copy(source, source + n, kvLayer.as<float>() + at);
 }
 
 } // namespace
@@ -228,26 +218,29 @@ void CpuOps::rope(TensorView heads, std::span<const int> positions, const RopeTa
     });
 }
 
-void CpuOps::kvStore(TensorView k, TensorView v, TensorView kvLayer, std::span<const int> slots, Stream &)
+void CpuOps::kvStore(TensorView k, TensorView v, const KvLayer &layer, std::span<const int> slots, Stream &)
 {
-    checkKvStore(k, v, kvLayer, slots);
-    const std::int64_t blockTokens = kvLayer.shape[2];
-    const int planes = v.rank != 0 ? 2 : 1;
-    overRows(rowCount(k), 2 * k.shape[2], [&](std::int64_t row) {
-        const std::int64_t slot = slots[static_cast<std::size_t>(row / k.shape[1])];
-        const std::int64_t key = slot / blockTokens * planes * kvLayer.strides[0]
-            + row % k.shape[1] * kvLayer.strides[1] + slot % blockTokens * kvLayer.strides[2];
-        storeRow(m_level, rowOf(k, row), kvLayer, key);
-        if (planes == 2)
-            storeRow(m_level, rowOf(v, row), kvLayer, key + kvLayer.strides[0]);
+    checkKvStore(k, v, layer, slots);
+    const std::size_t keyBytes = layer.keyRowBytes();
+    const std::size_t valueBytes = layer.valueRowBytes();
+    overRows(rowCount(k), 2 * std::int64_t{layer.headDim}, [&](std::int64_t row) {
+        const int slot = slots[static_cast<std::size_t>(row / layer.kvHeads)];
+        const int block = slot / layer.blockTokens;
+        const auto offset = static_cast<std::size_t>(slot % layer.blockTokens);
+        const auto head = static_cast<int>(row % layer.kvHeads);
+        m_level.storeKv(kvValuesOf(layer.keyType), rowOf(k, row), layer.headDim,
+                        layer.keys(block, head) + offset * keyBytes);
+        if (!layer.keysOnly)
+            m_level.storeKv(kvValuesOf(layer.valueType), rowOf(v, row), layer.headDim,
+                            layer.values(block, head) + offset * valueBytes);
     });
 }
 
-void CpuOps::pagedAttention(TensorView q, TensorView kvLayer, const PagedBatch &batch, const AttentionShape &shape,
+void CpuOps::pagedAttention(TensorView q, const KvLayer &layer, const PagedBatch &batch, const AttentionShape &shape,
                             TensorView out, Stream &)
 {
-    checkAttention(q, kvLayer, batch, shape, out);
-    m_attention.run(q, kvLayer, batch, shape, out);
+    checkAttention(q, layer, batch, shape, out);
+    m_attention.run(q, layer, batch, shape, out);
 }
 
 void CpuOps::gatherRows(TensorView x, std::span<const int> rows, TensorView out, Stream &)
@@ -256,10 +249,10 @@ void CpuOps::gatherRows(TensorView x, std::span<const int> rows, TensorView out,
     gatherHostRows(x, rows, out);
 }
 
-void CpuOps::copyBlock(TensorView kvLayer, int from, int to, Stream &)
+void CpuOps::copyBlock(const KvLayer &layer, int from, int to, Stream &)
 {
-    checkCopyBlock(kvLayer, from, to);
-    copyHostBlock(kvLayer, from, to);
+    checkCopyBlock(layer, from, to);
+    copyHostBlock(layer, from, to);
 }
 
 } // namespace kernels

@@ -51,11 +51,11 @@ public:
     void expertsCombine(std::span<const PackedWeight *const> down, TensorView inner, TensorView ids, TensorView weights,
                         std::span<const float *const> bias, TensorView inout, Stream &stream) override;
     void rope(TensorView heads, std::span<const int> positions, const RopeTable &table, Stream &stream) override;
-    void kvStore(TensorView k, TensorView v, TensorView kvLayer, std::span<const int> slots, Stream &stream) override;
-    void pagedAttention(TensorView q, TensorView kvLayer, const PagedBatch &batch, const AttentionShape &shape,
+    void kvStore(TensorView k, TensorView v, const KvLayer &layer, std::span<const int> slots, Stream &stream) override;
+    void pagedAttention(TensorView q, const KvLayer &layer, const PagedBatch &batch, const AttentionShape &shape,
                         TensorView out, Stream &stream) override;
     void gatherRows(TensorView x, std::span<const int> rows, TensorView out, Stream &stream) override;
-    void copyBlock(TensorView kvLayer, int from, int to, Stream &stream) override;
+    void copyBlock(const KvLayer &layer, int from, int to, Stream &stream) override;
 
 private:
     /// Calls body(row) for rows [0, count) of `width` floats; on several threads when that pays.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Products with float weights, and the loads of attention, on AVX2.
+// Products with float weights on AVX2.
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/tiles_avx2.h"
 
@@ -106,93 +106,6 @@ void floatPanel(const PanelLayout &layout, const std::uint8_t *panel, const floa
     }
 }
 
-/// Eight floats of a row of n, zero from element n on.
-template<PanelValues V> F eightOrZero(const void *row, std::int64_t start, int left)
-{
-    if (left >= 8)
-        return eight<V>(row, start);
-    alignas(32) float padded[8] = {};
-    for (int i = 0; i < left; ++i) {
-        if constexpr (V == PanelValues::Half)
-            padded[i] = _cvtsh_ss(static_cast<const std::uint16_t *>(row)[start + i]);
-        else if constexpr (V == PanelValues::Brain)
-            padded[i] = _mm_cvtss_f32(
-                _mm_castsi128_ps(_mm_cvtsi32_si128(static_cast<const std::uint16_t *>(row)[start + i] << 16)));
-        else
-            padded[i] = static_cast<const float *>(row)[start + i];
-    }
-    return _mm256_load_ps(padded);
-}
-
-/// Turns 8 rows of 8 into 8 columns.
-inline __attribute__((always_inline)) void transpose(F (&r)[8])
-{
-    F t[8];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-        t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
-        t[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
-    }
-    F u[8];
-#pragma GCC unroll 2
-    for (int i = 0; i < 2; ++i) {
-        u[4 * i] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0x44);
-        u[4 * i + 1] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0xee);
-        u[4 * i + 2] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0x44);
-        u[4 * i + 3] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0xee);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-        r[i] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x20);
-        r[i + 4] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x31);
-    }
-}
-
-template<PanelValues V> void loadKeysOf(const void *keys, int n, float *target, std::int64_t stride)
-{
-    for (int i = 0; i < n; i += 8) {
-        F rows[8];
-#pragma GCC unroll 8
-        for (int position = 0; position < 8; ++position)
-            rows[position] = eightOrZero<V>(keys, static_cast<std::int64_t>(position) * n + i, n - i);
-        transpose(rows);
-#pragma GCC unroll 8
-        for (int j = 0; j < 8; ++j)
-            _mm256_storeu_ps(target + (i + j) * stride, rows[j]);
-    }
-}
-
-void loadKeys(const void *keys, PanelValues values, int n, float *target, std::int64_t stride)
-{
-    if (values == PanelValues::Half)
-        loadKeysOf<PanelValues::Half>(keys, n, target, stride);
-    else if (values == PanelValues::Brain)
-        loadKeysOf<PanelValues::Brain>(keys, n, target, stride);
-    else
-        loadKeysOf<PanelValues::Float>(keys, n, target, stride);
-}
-
-template<PanelValues V> void loadValuesOf(const void *source, int count, int n, float *target, std::int64_t stride)
-{
-    for (int position = 0; position < count; ++position) {
-        for (int i = 0; i < stride; i += 8) {
-            const F value = i < n ? eightOrZero<V>(source, static_cast<std::int64_t>(position) * n + i, n - i)
-                                  : _mm256_setzero_ps();
-            _mm256_storeu_ps(target + position * stride + i, value);
-        }
-    }
-}
-
-void loadValues(const void *source, PanelValues values, int count, int n, float *target, std::int64_t stride)
-{
-    if (values == PanelValues::Half)
-        loadValuesOf<PanelValues::Half>(source, count, n, target, stride);
-    else if (values == PanelValues::Brain)
-        loadValuesOf<PanelValues::Brain>(source, count, n, target, stride);
-    else
-        loadValuesOf<PanelValues::Float>(source, count, n, target, stride);
-}
-
 } // namespace
 
 void widenColumnsAvx2(PanelValues values, const void *source, int count, float *target)
@@ -207,8 +120,6 @@ void addFloatKernelsAvx2(LevelKernels &kernels)
 {
     kernels.floatPanel = floatPanel;
     kernels.outerProducts = outerProducts;
-    kernels.loadKeys = loadKeys;
-    kernels.loadValues = loadValues;
 }
 
 } // namespace kernels

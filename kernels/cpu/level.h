@@ -117,6 +117,20 @@ using SliceProducts = void (*)(const PanelSlice &slice, const QuantRows &x, std:
 void addSecondTerms(SliceProducts products, const PanelSlice &slice, int firstBlock, int groupsPerBlock,
                     const SecondTerms &second, int rows, float *gathered, float *tile);
 
+constexpr int kvTileKeys = 64; ///< positions of one tile of attention
+constexpr int kvGroupKeys = 8; ///< positions that surely lie in one block of the cache
+constexpr int directRows = 4;  ///< query rows that read stored keys and values without loading them first
+
+/// How a stored key or value is read.
+enum class KvValues : std::uint8_t { Float, Half, Brain, Quant8, E4m3 };
+
+/// Stored keys or values of one head at up to 64 positions in a row.
+struct KvTile {
+    const void *groups[kvTileKeys / kvGroupKeys]; ///< the first row of each 8 positions
+    std::int64_t rowBytes;
+    KvValues values;
+};
+
 /// out = act(gate) x up, or act(gate) when `up` is null; out may be gate
 using GatedRow = void (*)(const float *gate, const float *up, float *out, int n);
 constexpr int activationKinds = 5; ///< of kernels::Activation
@@ -145,13 +159,22 @@ struct LevelKernels {
     /// weight may be null: 1; bias may be null: 0
     void (*layerNormRow)(const float *x, const float *weight, const float *bias, float epsilon, float *out,
                          std::int64_t n);
-    void (*storeHalf)(const float *x, std::uint16_t *target, int n);
 
-    /// Keys of 8 positions, element type given by `values` (Half, Brain, Float), to target[i x stride + position] for
-    /// i < n; elements up to the next multiple of 8 become 0.
-    void (*loadKeys)(const void *keys, PanelValues values, int n, float *target, std::int64_t stride);
-    /// Values of `count` positions to target [count, stride]; elements from n to `stride` become 0.
-    void (*loadValues)(const void *source, PanelValues values, int count, int n, float *target, std::int64_t stride);
+    /// Stores a row of keys or values as storeKvRow() of kv_layer.h does.
+    void (*storeKv)(KvValues values, const float *x, int n, void *target);
+    /// Keys of the first `groups` groups to target[i x kvTileKeys + position] for i < n; elements up to the next
+    /// multiple of 8 become 0.
+    void (*loadKeys)(const KvTile &tile, int groups, int n, float *target);
+    /// Values of the first `count` positions to target [count, stride]; elements from n to `stride` become 0.
+    void (*loadValues)(const KvTile &tile, int count, int n, float *target, std::int64_t stride);
+    /// scores[r x kvTileKeys + position] = sum over i of queries[r x n + i] x key element i, as outerProducts does from
+    /// loaded keys, for at most directRows rows. Null: no way without loading. \pre n % 16 == 0, keys are not Float
+    void (*scoreKeys)(const KvTile &tile, int groups, int n, const float *queries, int rows, float *scores);
+    /// out[r x stride + c] += sum over positions [begin, end) of weights[r x kvTileKeys + position] x value element c,
+    /// as outerProducts does from loaded values. Null: no way without loading. \pre rows of at least `stride` elements,
+    /// stride % 16 == 0
+    void (*sumValues)(const KvTile &tile, int begin, int end, const float *weights, int rows, float *out,
+                      std::int64_t stride);
     /// Largest of scores[0, n); n a multiple of 16
     float (*largest)(const float *scores, int n);
     /// scores[i] = exp(scores[i] - shift); returns the sum; n a multiple of 16
@@ -171,6 +194,8 @@ void unpackRawPanel(const PanelLayout &layout, const std::uint8_t *panel, int fi
 void widenCodedColumns(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, float *target);
 
 [[nodiscard]] LevelKernels scalarKernels();
+/// Sets storeKv, loadKeys and loadValues.
+void addKvKernelsScalar(LevelKernels &kernels);
 #if defined(__x86_64__)
 [[nodiscard]] LevelKernels avx2Kernels();
 /// The level below with what AVX-512 F, BW, VL, DQ improve.
@@ -181,6 +206,8 @@ void widenCodedColumns(const PanelLayout &layout, const std::uint8_t *panel, int
 /// Unpacks blocks [first, first + count) of a panel to bytes and float scales. `lines` may be null: scales only.
 void unpackPanelAvx2(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, std::uint8_t *lines,
                      float *scales, float *mins);
+/// Sets scoreKeys and sumValues.
+void addKvKernelsAvx512(LevelKernels &kernels);
 /// Widens `count` columns of a float panel.
 void widenColumnsAvx2(PanelValues values, const void *source, int count, float *target);
 #endif

@@ -100,6 +100,7 @@ LevelKernels avx512Kernels()
     LevelKernels kernels = avx2Kernels();
     kernels.floatPanel = floatPanel;
     kernels.outerProducts = outerProducts;
+    addKvKernelsAvx512(kernels);
     return kernels;
 }
 

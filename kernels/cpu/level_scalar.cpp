@@ -221,31 +221,6 @@ void layerNormRow(const float *x, const float *weight, const float *bias, float 
     }
 }
 
-void storeHalf(const float *x, std::uint16_t *target, int n)
-{
-    std::transform(x, x + n, target, floatToHalf);
-}
-
-void loadKeys(const void *keys, PanelValues values, int n, float *target, std::int64_t stride)
-{
-    const auto *bytes = static_cast<const std::uint8_t *>(keys);
-    for (int i = 0; i < (n + 7) / 8 * 8; ++i) {
-        for (int position = 0; position < 8; ++position)
-            target[i * stride + position] =
-                i < n ? panelFloat(values, bytes, static_cast<std::int64_t>(position) * n + i) : 0.0F;
-    }
-}
-
-void loadValues(const void *source, PanelValues values, int count, int n, float *target, std::int64_t stride)
-{
-    const auto *bytes = static_cast<const std::uint8_t *>(source);
-    for (int position = 0; position < count; ++position) {
-        for (int i = 0; i < stride; ++i)
-            target[position * stride + i] =
-                i < n ? panelFloat(values, bytes, static_cast<std::int64_t>(position) * n + i) : 0.0F;
-    }
-}
-
 float largest(const float *scores, int n)
 {
     return *std::max_element(scores, scores + n);
@@ -297,9 +272,7 @@ LevelKernels scalarKernels()
     kernels.gatedRows[4] = swigluClampedRow;
     kernels.rmsNormRow = rmsNormRow;
     kernels.layerNormRow = layerNormRow;
-    kernels.storeHalf = storeHalf;
-    kernels.loadKeys = loadKeys;
-    kernels.loadValues = loadValues;
+    addKvKernelsScalar(kernels);
     kernels.largest = largest;
     kernels.exponentials = exponentials;
     kernels.softCap = softCap;

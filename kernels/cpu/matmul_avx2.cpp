@@ -288,6 +288,7 @@ LevelKernels avx2Kernels()
     kernels.quantPanel = quantPanel;
     addFloatKernelsAvx2(kernels);
     addRowKernelsAvx2(kernels);
+    addKvKernelsAvx2(kernels);
     addGatedKernelsAvx2(kernels);
     return kernels;
 }

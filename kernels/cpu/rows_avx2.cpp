@@ -156,16 +156,6 @@ void rmsNormRow(const float *x, const float *weight, float epsilon, float *out, 
         out[i] = x[i] * factor * weight[i];
 }
 
-void storeHalf(const float *x, std::uint16_t *target, int n)
-{
-    int i = 0;
-    for (; i + 8 <= n; i += 8)
-        _mm_storeu_si128(reinterpret_cast<__m128i *>(target + i),
-                         _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
-    for (; i < n; ++i)
-        target[i] = _cvtss_sh(x[i], _MM_FROUND_TO_NEAREST_INT);
-}
-
 float largest(const float *scores, int n)
 {
     F m = _mm256_loadu_ps(scores);
@@ -234,7 +224,6 @@ void addRowKernelsAvx2(LevelKernels &kernels)
     kernels.roundRemainder = roundRemainder;
     kernels.addRow = addRow;
     kernels.rmsNormRow = rmsNormRow;
-    kernels.storeHalf = storeHalf;
     kernels.largest = largest;
     kernels.exponentials = exponentials;
     kernels.softCap = softCap;

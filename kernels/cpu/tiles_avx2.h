@@ -8,8 +8,9 @@ namespace kernels {
 struct LevelKernels;
 
 /// Set the functions of one file each.
-void addFloatKernelsAvx2(LevelKernels &kernels); ///< products with float panels, attention loads
+void addFloatKernelsAvx2(LevelKernels &kernels); ///< products with float panels
 void addRowKernelsAvx2(LevelKernels &kernels);   ///< row-wise operations
+void addKvKernelsAvx2(LevelKernels &kernels);    ///< stored keys and values
 void addGatedKernelsAvx2(LevelKernels &kernels); ///< activation functions, layer norm
 
 } // namespace kernels

@@ -14,12 +14,9 @@ namespace {
 /// Keys and values of one sequence and key/value head.
 class PagedRows {
 public:
-    PagedRows(const TensorView &kvLayer, const PagedBatch &batch, std::size_t sequence, std::int64_t head,
-              bool valuesInKeys)
-        : m_layer(kvLayer)
-        , m_planes(valuesInKeys ? 1 : 2)
+    PagedRows(const KvLayer &layer, const PagedBatch &batch, std::size_t sequence, int head)
+        : m_layer(layer)
         , m_table(batch.blockTables.data() + sequence * static_cast<std::size_t>(batch.maxBlocks))
-        , m_blockTokens(batch.blockTokens)
         , m_head(head)
     {
     }
@@ -27,20 +24,18 @@ public:
     /// The key (side 0) or value (side 1) of a position, headDim floats in `target`.
     void expand(int side, int position, std::vector<float> &target) const
     {
-        const std::int64_t block = m_table[position / m_blockTokens] * m_planes + side % m_planes;
-        const std::int64_t index =
-            block * m_layer.strides[0] + m_head * m_layer.strides[1] + position % m_blockTokens * m_layer.strides[2];
-        target.resize(static_cast<std::size_t>(m_layer.shape[3]));
-        dequantize(m_layer.dtype, m_layer.data + index * info(m_layer.dtype).blockBytes, target.data(),
-                   m_layer.shape[3]);
+        const int block = m_table[position / m_layer.blockTokens];
+        const DType type = side == 0 ? m_layer.keyType : m_layer.valueType;
+        const std::byte *first = side == 0 ? m_layer.keys(block, m_head) : m_layer.values(block, m_head);
+        const auto offset = static_cast<std::size_t>(position % m_layer.blockTokens);
+        target.resize(static_cast<std::size_t>(m_layer.headDim));
+        expandKvRow(type, first + offset * kvRowBytes(type, m_layer.headDim), m_layer.headDim, target.data());
     }
 
 private:
-    const TensorView &m_layer;
-    int m_planes;
+    const KvLayer &m_layer;
     const int *m_table;
-    int m_blockTokens;
-    std::int64_t m_head;
+    int m_head;
 };
 
 double score(const float *query, const std::vector<float> &key, const AttentionShape &shape)
@@ -122,17 +117,17 @@ private:
 
 } // namespace
 
-void ReferenceOps::pagedAttention(TensorView q, TensorView kvLayer, const PagedBatch &batch,
+void ReferenceOps::pagedAttention(TensorView q, const KvLayer &layer, const PagedBatch &batch,
                                   const AttentionShape &shape, TensorView out, Stream &)
 {
-    checkAttention(q, kvLayer, batch, shape, out);
+    checkAttention(q, layer, batch, shape, out);
     m_pool.run(static_cast<int>(q.shape[0]) * shape.kvHeads, [&](int part, int) {
         const int token = part / shape.kvHeads;
         const int kvHead = part % shape.kvHeads;
         const auto after = std::upper_bound(batch.queryStarts.begin(), batch.queryStarts.end(), token);
         const auto sequence = static_cast<std::size_t>(after - batch.queryStarts.begin() - 1);
         const int position = batch.contextLengths[sequence] - (batch.queryStarts[sequence + 1] - token);
-        const PagedRows rows(kvLayer, batch, sequence, kvHead, shape.valuesInKeys);
+        const PagedRows rows(layer, batch, sequence, kvHead);
         GroupAttention(shape, q, out, token, kvHead).run(rows, position);
     });
 }

@@ -18,21 +18,6 @@ const ReferenceWeight &own(const PackedWeight &weight)
     return *mine;
 }
 
-void storeElement(const TensorView &kvLayer, std::int64_t index, float value)
-{
-    switch (kvLayer.dtype) {
-    case DType::F16:
-        kvLayer.as<std::uint16_t>()[index] = floatToHalf(value);
-        break;
-    case DType::BF16:
-        kvLayer.as<std::uint16_t>()[index] = floatToBf16(value);
-        break;
-    default:
-        kvLayer.as<float>()[index] = value;
-        break;
-    }
-}
-
 } // namespace
 
 std::unique_ptr<Stream> ReferenceOps::makeStream()
@@ -233,22 +218,21 @@ void ReferenceOps::rope(TensorView heads, std::span<const int> positions, const 
     }
 }
 
-void ReferenceOps::kvStore(TensorView k, TensorView v, TensorView kvLayer, std::span<const int> slots, Stream &)
+void ReferenceOps::kvStore(TensorView k, TensorView v, const KvLayer &layer, std::span<const int> slots, Stream &)
 {
-    checkKvStore(k, v, kvLayer, slots);
-    const std::int64_t blockTokens = kvLayer.shape[2];
-    const std::int64_t headDim = kvLayer.shape[3];
-    const int planes = v.rank != 0 ? 2 : 1;
+    checkKvStore(k, v, layer, slots);
+    const auto store = [&](const TensorView &x, DType type, std::byte *first, std::int64_t row, int offset) {
+        storeKvRow(type, rowOf(x, row), layer.headDim,
+                   first + static_cast<std::size_t>(offset) * kvRowBytes(type, layer.headDim));
+    };
     for (std::int64_t row = 0; row < rowCount(k); ++row) {
-        const std::int64_t slot = slots[static_cast<std::size_t>(row / k.shape[1])];
-        const std::int64_t head = row % k.shape[1];
-        const std::int64_t keyStart =
-            slot / blockTokens * planes * kvLayer.strides[0] + head * kvLayer.strides[1] + slot % blockTokens * headDim;
-        for (std::int64_t i = 0; i < headDim; ++i) {
-            storeElement(kvLayer, keyStart + i, rowOf(k, row)[i]);
-            if (planes == 2)
-                storeElement(kvLayer, keyStart + kvLayer.strides[0] + i, rowOf(v, row)[i]);
-        }
+        const int slot = slots[static_cast<std::size_t>(row / layer.kvHeads)];
+        const int block = slot / layer.blockTokens;
+        const int offset = slot % layer.blockTokens;
+        const auto head = static_cast<int>(row % layer.kvHeads);
+        store(k, layer.keyType, layer.keys(block, head), row, offset);
+        if (!layer.keysOnly)
+            store(v, layer.valueType, layer.values(block, head), row, offset);
     }
 }
 
@@ -258,10 +242,10 @@ void ReferenceOps::gatherRows(TensorView x, std::span<const int> rows, TensorVie
     gatherHostRows(x, rows, out);
 }
 
-void ReferenceOps::copyBlock(TensorView kvLayer, int from, int to, Stream &)
+void ReferenceOps::copyBlock(const KvLayer &layer, int from, int to, Stream &)
 {
-    checkCopyBlock(kvLayer, from, to);
-    copyHostBlock(kvLayer, from, to);
+    checkCopyBlock(layer, from, to);
+    copyHostBlock(layer, from, to);
 }
 
 } // namespace kernels

@@ -138,6 +138,8 @@ void CliTest::wrongUsage_data()
         << generate + QStringList{"--max-num-seqs", "8", "--max-num-batched-tokens", "7"};
     for (const char *device : {"", "cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:0,", "cuda:0,cuda:0", "cpu,cuda:0"})
         QTest::addRow("device '%s'", device) << generate + QStringList{"--device", device};
+    for (const char *type : {"", "q4_0", "f16,", ",f16", "f16,f16,f16", "e4m3", "F16"})
+        QTest::addRow("KV type '%s'", type) << generate + QStringList{"--kv-cache-dtype", type};
     QTest::newRow("policy") << QStringList{"generate", model, "-p", "a", "--scheduling-policy", "luck"};
 }
 
@@ -318,6 +320,20 @@ void CliTest::perplexityOfAText()
     QVERIFY(answer["ppl"].toDouble() > 1);
     QVERIFY(qAbs(std::exp(answer["nll"].toDouble()) / answer["ppl"].toDouble() - 1) < 1e-9);
     QCOMPARE(QFileInfo(out).size(), 4LL * answer["tokens"].toInt());
+    QCOMPARE(answer["kv_cache_dtype"].toObject()["requested"].toString(), QString("auto"));
+    QCOMPARE(answer["kv_cache_dtype"].toObject()["effective"].toString(), QString("f16"));
+    QVERIFY(!answer.contains("kl"));
+
+    QStringList compared{"perplexity", tinyModel(),        "--file",   text.fileName(), "--context", "64",
+                         "-q",         "--kv-cache-dtype", "f16,q8_0", "--kl-against",  "f32"};
+    const Run words = run(compared);
+    QCOMPARE(words.code, 0);
+    QVERIFY2(words.out.contains("KL divergence from a KV cache of f32"), words.out.constData());
+    const QJsonObject mixed = lines(run(compared << "--json").out).value(0);
+    QCOMPARE(mixed["kv_cache_dtype"].toObject()["effective"].toString(), QString("f16,q8_0"));
+    const QJsonObject kl = mixed["kl"].toObject();
+    QCOMPARE(kl["against"].toString(), QString("f32"));
+    QVERIFY(kl["mean"].toDouble() > 0 && kl["mean"].toDouble() < 1e-2 && kl["max"].toDouble() >= kl["p99"].toDouble());
 }
 
 void CliTest::chatTakesLines()

@@ -48,8 +48,8 @@ void linear(benchmark::State &state, const std::string &level, DType type, std::
         benchmark::Counter(passes * 2e-9 * static_cast<double>(tokens * rows * columns), benchmark::Counter::kIsRate);
 }
 
-/// Nine query heads on three key heads of 64, fp16 cache.
-void attention(benchmark::State &state, const std::string &level)
+/// Nine query heads on three key heads of 64.
+void attention(benchmark::State &state, const std::string &level, DType type)
 {
     const auto context = static_cast<int>(state.range(0));
     const auto tokens = static_cast<int>(state.range(1));
@@ -57,7 +57,9 @@ void attention(benchmark::State &state, const std::string &level)
     const int blocks = (context + blockTokens - 1) / blockTokens;
     const auto ops = kernel_data::cpu(level, cores());
     const auto stream = ops->makeStream();
-    const auto cache = ops->allocate(static_cast<std::size_t>(blocks) * 2 * 3 * blockTokens * 64 * 2);
+    KvLayer layer{nullptr, type, type, blocks, 3, blockTokens, 64, false};
+    const auto cache = ops->allocate(static_cast<std::size_t>(blocks) * layer.blockBytes());
+    layer.data = cache->data();
     std::vector<float> q = kernel_data::randomFloats(static_cast<std::size_t>(tokens) * 576, 1);
     std::vector<float> out(q.size());
     std::vector<int> table(static_cast<std::size_t>(blocks));
@@ -71,8 +73,7 @@ void attention(benchmark::State &state, const std::string &level)
     shape.headDim = 64;
     shape.scale = 0.125F;
     for (auto _ : state)
-        ops->pagedAttention(makeView(q.data(), DType::F32, tokens, 9, 64),
-                            makeView(cache->data(), DType::F16, blocks * 2, 3, blockTokens, 64), batch, shape,
+        ops->pagedAttention(makeView(q.data(), DType::F32, tokens, 9, 64), layer, batch, shape,
                             makeView(out.data(), DType::F32, tokens, 9, 64), *stream);
 }
 
@@ -113,13 +114,15 @@ int main(int argc, char **argv)
         if (level == "scalar")
             continue;
         registerLinear(level);
-        benchmark::RegisterBenchmark(("attention/" + level).c_str(), attention, level)
-            ->Args({128, 1})
-            ->Args({1024, 1})
-            ->Args({8192, 1})
-            ->Args({512, 512})
-            ->Args({4096, 512})
-            ->UseRealTime();
+        for (const DType type : {DType::F32, DType::F16, DType::BF16, DType::Q8_0, DType::E4M3})
+            benchmark::RegisterBenchmark(("attention/" + level + "/" + std::string(info(type).name)).c_str(), attention,
+                                         level, type)
+                ->Args({128, 1})
+                ->Args({1024, 1})
+                ->Args({8192, 1})
+                ->Args({512, 512})
+                ->Args({4096, 512})
+                ->UseRealTime();
         benchmark::RegisterBenchmark(("rmsNorm/" + level).c_str(), rmsNorm, level)->Arg(1)->Arg(512)->UseRealTime();
     }
     benchmark::RunSpecifiedBenchmarks();

@@ -12,6 +12,7 @@ using engine::EngineConfig;
 using engine::Error;
 using engine::ErrorCode;
 using engine::Evaluator;
+using engine::KvType;
 
 namespace {
 
@@ -58,7 +59,7 @@ template<typename Function> ErrorCode codeOf(Function function, QByteArray *mess
 }
 
 /// Gives position p the logits 0 … 0 with `p` more for the id that follows it in its own list.
-class ScriptedEvaluator final : public Evaluator {
+class ScriptedEvaluator : public Evaluator {
 public:
     std::vector<int> text;
     bool bos = false;
@@ -101,24 +102,39 @@ private slots:
     void perplexityReplacesTheFirstTokenByBos();
     void perplexityRefusesShortTexts();
     void perplexityOfTheTinyModel();
+    void divergenceOfKvTypes();
+    void divergenceOfKnownRows();
 };
 
 void EvaluateTest::resultsDoNotDependOnLimits_data()
 {
     QTest::addColumn<bool>("reference");
-    QTest::newRow("reference") << true;
-    QTest::newRow("cpu") << false;
+    QTest::addColumn<engine::KvType>("keys");
+    QTest::addColumn<engine::KvType>("values");
+    QTest::newRow("reference") << true << KvType::Auto << KvType::Auto;
+    QTest::newRow("cpu") << false << KvType::Auto << KvType::Auto;
+    QTest::newRow("cpu q8_0") << false << KvType::Q8_0 << KvType::Auto;
+    QTest::newRow("cpu fp8") << false << KvType::FP8 << KvType::Auto;
+    QTest::newRow("cpu bf16 and q8_0") << false << KvType::BF16 << KvType::Q8_0;
 }
 
 void EvaluateTest::resultsDoNotDependOnLimits()
 {
     QFETCH(bool, reference);
+    QFETCH(KvType, keys);
+    QFETCH(KvType, values);
+    const auto base = [=] {
+        EngineConfig config = configOf(reference);
+        config.kv.type = keys;
+        config.kv.valueType = values;
+        return config;
+    };
     const std::vector<int> ids = someIds(200);
-    const std::vector<float> wanted = logitsOf(*engine::openEvaluator(tinyLlama(), configOf(reference), {}), ids, true);
+    const std::vector<float> wanted = logitsOf(*engine::openEvaluator(tinyLlama(), base(), {}), ids, true);
     QCOMPARE(wanted.size(), std::size_t{200 * 320});
     for (const int batched : {1, 7, 64, 2048}) {
         for (const int blockTokens : {8, 64}) {
-            EngineConfig config = configOf(reference);
+            EngineConfig config = base();
             config.limits.maxNumBatchedTokens = batched;
             config.kv.blockTokens = blockTokens;
             config.threads = 1;
@@ -237,6 +253,65 @@ void EvaluateTest::perplexityRefusesShortTexts()
 }
 
 /// The same figure from the logits of every chunk on its own.
+void EvaluateTest::divergenceOfKvTypes()
+{
+    const std::string text(300, 'a');
+    const auto measured = [&text](KvType type, KvType against) {
+        EngineConfig config = configOf(false);
+        config.kv.type = type;
+        const auto evaluator = engine::openEvaluator(tinyLlama(), config, {});
+        engine::PerplexityOptions options;
+        options.context = 50;
+        options.klAgainst = against;
+        const engine::PerplexityResult result = engine::perplexity(*evaluator, text, options, {});
+        options.klAgainst = KvType::Auto;
+        const engine::PerplexityResult alone = engine::perplexity(*evaluator, text, options, {});
+        // The other cache must not have touched the one that is measured.
+        if (result.logprobs != alone.logprobs || alone.kl || !result.kl)
+            throw Error(ErrorCode::Internal, "a comparison changed what is compared");
+        return *result.kl;
+    };
+    const engine::KlResult same = measured(KvType::F32, KvType::F32);
+    QCOMPARE(same.max, 0.0);
+    QCOMPARE(same.sameTop, 1.0);
+    const double half = measured(KvType::F16, KvType::F32).mean;
+    const double quant = measured(KvType::Q8_0, KvType::F32).mean;
+    const engine::KlResult fp8 = measured(KvType::FP8, KvType::F32);
+    QVERIFY2(half > 0 && half < quant && quant < fp8.mean,
+             qPrintable(QStringLiteral("%1 %2 %3").arg(half).arg(quant).arg(fp8.mean)));
+    QVERIFY(fp8.median <= fp8.p99 && fp8.p99 <= fp8.max && fp8.mean < 1e-2);
+}
+
+void EvaluateTest::divergenceOfKnownRows()
+{
+    /// Two tokens: evenly likely by the reference, 3 : 1 in the row that is compared.
+    class Pairs final : public ScriptedEvaluator {
+    public:
+        void compareKv(std::span<const int> ids, KvType,
+                       const std::function<void(std::span<const float>, std::span<const float>)> &row,
+                       std::stop_token) override
+        {
+            const std::vector<float> found{std::log(3.0F), 0.0F};
+            const std::vector<float> wanted{1.0F, 1.0F};
+            for (std::size_t i = 0; i < ids.size(); ++i)
+                row(found, wanted);
+        }
+    };
+    Pairs evaluator;
+    evaluator.text = {0, 1, 0, 1};
+    engine::PerplexityOptions options;
+    options.context = 4;
+    options.klAgainst = KvType::F32;
+    const engine::PerplexityResult result = engine::perplexity(evaluator, "", options, {});
+    const double wanted = 0.5 * std::log(0.5 / 0.75) + 0.5 * std::log(0.5 / 0.25);
+    QVERIFY(std::abs(result.kl->mean - wanted) < 1e-6 && std::abs(result.kl->max - wanted) < 1e-6);
+    QCOMPARE(result.kl->sameTop, 1.0);
+    QCOMPARE(result.tokens, std::size_t{3});
+    ScriptedEvaluator without;
+    without.text = {0, 1, 0, 1};
+    QCOMPARE(codeOf([&] { (void)engine::perplexity(without, "", options, {}); }), ErrorCode::InvalidArgument);
+}
+
 void EvaluateTest::perplexityOfTheTinyModel()
 {
     const auto evaluator = engine::openEvaluator(tinyLlama(), configOf(true), {});

@@ -20,8 +20,13 @@ KvShape shapeOf(DType dtype, int blockTokens = 16)
     shape.kvHeads = 2;
     shape.headDim = 8;
     shape.blockTokens = blockTokens;
-    shape.dtype = dtype;
+    shape.types = {dtype, dtype};
     return shape;
+}
+
+float *floatsOf(KvCache &cache, int layer)
+{
+    return reinterpret_cast<float *>(cache.layer(layer).data);
 }
 
 std::size_t residentBytes()
@@ -56,6 +61,12 @@ void KvCacheTest::bytesOfABlock()
     QCOMPARE(shapeOf(DType::F16).bytesPerBlock(), std::size_t{3 * 2 * 2 * 16 * 8 * 2});
     QCOMPARE(shapeOf(DType::BF16, 64).bytesPerBlock(), std::size_t{3 * 2 * 2 * 64 * 8 * 2});
     QCOMPARE(shapeOf(DType::F32, 8).bytesPerBlock(), std::size_t{3 * 2 * 2 * 8 * 8 * 4});
+    QCOMPARE(shapeOf(DType::E4M3).bytesPerBlock(), std::size_t{3 * 2 * 2 * 16 * 8});
+    KvShape mixed = shapeOf(DType::F16);
+    mixed.headDim = 80;
+    mixed.types.values = DType::Q8_0; // two and a half blocks of 34 bytes
+    QCOMPARE(mixed.bytesPerBlock(), std::size_t{3 * 2 * 16 * (80 * 2 + 3 * 34)});
+    QCOMPARE(mixed.bytesPerToken(), std::size_t{3 * 2 * (80 * 2 + 3 * 34)});
     QCOMPARE(KvCache(shapeOf(DType::F32), 5, *m_ops).bytes(), 5 * shapeOf(DType::F32).bytesPerBlock());
 }
 
@@ -75,16 +86,20 @@ void KvCacheTest::blocksThatFit()
 void KvCacheTest::layersAreSeparateAndZero()
 {
     KvCache cache(shapeOf(DType::F32), 4, *m_ops);
+    constexpr std::size_t layerFloats = 4 * 2 * 2 * 16 * 8;
     for (int i = 0; i < 3; ++i) {
-        const kernels::TensorView view = cache.layer(i);
-        QCOMPARE(view.rank, 4);
-        QCOMPARE(view.shape, (std::array<std::int64_t, 4>{8, 2, 16, 8}));
-        for (std::int64_t n = 0; n < view.elements(); ++n)
-            QCOMPARE(view.as<float>()[n], 0.0F);
-        std::fill_n(view.as<float>(), view.elements(), static_cast<float>(i + 1));
+        const kernels::KvLayer view = cache.layer(i);
+        QCOMPARE(view.blocks, 4);
+        QCOMPARE(view.kvHeads, 2);
+        QCOMPARE(view.blockTokens, 16);
+        QCOMPARE(view.headDim, 8);
+        QCOMPARE(view.blockBytes() * 3, cache.shape().bytesPerBlock());
+        for (std::size_t n = 0; n < layerFloats; ++n)
+            QCOMPARE(floatsOf(cache, i)[n], 0.0F);
+        std::fill_n(floatsOf(cache, i), layerFloats, static_cast<float>(i + 1));
     }
     for (int i = 0; i < 3; ++i)
-        QCOMPARE(cache.layer(i).as<float>()[cache.layer(i).elements() - 1], static_cast<float>(i + 1));
+        QCOMPARE(floatsOf(cache, i)[layerFloats - 1], static_cast<float>(i + 1));
     QVERIFY_EXCEPTION_THROWN((void)cache.layer(3), kernels::Error);
     QVERIFY_EXCEPTION_THROWN((void)cache.layer(-1), kernels::Error);
 }
@@ -94,13 +109,13 @@ void KvCacheTest::copiesOneBlockInEveryLayer()
     KvCache cache(shapeOf(DType::F32), 4, *m_ops);
     const std::size_t blockElements = 2 * 2 * 16 * 8;
     for (int i = 0; i < 3; ++i) {
-        for (std::int64_t n = 0; n < cache.layer(i).elements(); ++n)
-            cache.layer(i).as<float>()[n] = static_cast<float>(1000 * i + n);
+        for (std::size_t n = 0; n < 4 * blockElements; ++n)
+            floatsOf(cache, i)[n] = static_cast<float>(1000 * i + static_cast<int>(n));
     }
     const auto stream = m_ops->makeStream();
     cache.copyBlock(2, 1, *stream);
     for (int i = 0; i < 3; ++i) {
-        const float *layer = cache.layer(i).as<float>();
+        const float *layer = floatsOf(cache, i);
         QCOMPARE(std::memcmp(layer + blockElements, layer + 2 * blockElements, blockElements * sizeof(float)), 0);
         QCOMPARE(layer[blockElements - 1], static_cast<float>(1000 * i + 511));
         QCOMPARE(layer[3 * blockElements], static_cast<float>(1000 * i + 1536));
@@ -116,15 +131,15 @@ void KvCacheTest::keysOnlyTakesHalf()
     shape.keysOnly = true;
     QCOMPARE(shape.bytesPerBlock() * 2, both);
     KvCache cache(shape, 3, *m_ops);
-    QCOMPARE(cache.layer(0).shape[0], std::int64_t{3});
+    QVERIFY(cache.layer(0).keysOnly);
     const std::size_t blockElements = 2 * 16 * 8;
-    std::fill_n(cache.layer(1).as<float>() + blockElements, blockElements, 5.0F);
+    std::fill_n(floatsOf(cache, 1) + blockElements, blockElements, 5.0F);
     const auto stream = m_ops->makeStream();
     cache.copyBlock(1, 2, *stream);
-    QCOMPARE(cache.layer(1).as<float>()[2 * blockElements], 5.0F);
-    QCOMPARE(cache.layer(1).as<float>()[3 * blockElements - 1], 5.0F);
-    QCOMPARE(cache.layer(1).as<float>()[blockElements - 1], 0.0F);
-    QCOMPARE(cache.layer(0).as<float>()[2 * blockElements], 0.0F);
+    QCOMPARE(floatsOf(cache, 1)[2 * blockElements], 5.0F);
+    QCOMPARE(floatsOf(cache, 1)[3 * blockElements - 1], 5.0F);
+    QCOMPARE(floatsOf(cache, 1)[blockElements - 1], 0.0F);
+    QCOMPARE(floatsOf(cache, 0)[2 * blockElements], 0.0F);
 }
 
 void KvCacheTest::memoryIsCommittedWhenWritten()
@@ -143,7 +158,7 @@ void KvCacheTest::movesTokensBetweenBlockSizes()
     KvCache large(shapeOf(DType::F32, 32), 2, *m_ops);
     const auto element = [](KvCache &cache, int layer, int slot, int plane, int head, int i) -> float & {
         const int size = cache.shape().blockTokens;
-        return cache.layer(layer).as<float>()[((((slot / size) * 2 + plane) * 2 + head) * size + slot % size) * 8 + i];
+        return floatsOf(cache, layer)[((((slot / size) * 2 + plane) * 2 + head) * size + slot % size) * 8 + i];
     };
     const auto forAll = [](const auto &function) {
         for (int layer = 0; layer < 3; ++layer)

@@ -132,6 +132,22 @@ void LoadedModelTest::effectiveValues()
     QCOMPARE(other->info().effective.kv.numBlocks, 3 * 2);
     config.kv.type = engine::KvType::BF16;
     QCOMPARE(open(config)->info().effective.kv.type, engine::KvType::BF16);
+    QCOMPARE(open(config)->info().effective.kv.valueType, engine::KvType::BF16);
+    config.kv.type = engine::KvType::F16;
+    config.kv.valueType = engine::KvType::Q8_0; // heads of 16: half a block of 34 bytes
+    const auto mixed = open(config);
+    QCOMPARE(engine::kvTypesText(mixed->info().effective.kv), std::string("f16,q8_0"));
+    QCOMPARE(mixed->info().kvBytesPerToken, std::size_t{3 * 2 * (16 * 2 + 34)});
+    QCOMPARE(mixed->info().effective.kv.budgetBytes, std::size_t{6 * 64 * 3 * 2 * (16 * 2 + 34)});
+    const QString latent = shared_data::data(QStringLiteral("tiny-deepseek3/deepseek3-f16.gguf"));
+    const Failure refused = failureOf([&] { (void)open(config, latent); });
+    QCOMPARE(refused.code, ErrorCode::InvalidArgument);
+    QVERIFY2(refused.message.contains("f16,q8_0") && refused.message.contains("deepseek2"),
+             refused.message.constData());
+    config.kv.type = engine::KvType::Q8_0; // one vector of 48 for all heads: a block and a half
+    QCOMPARE(open(config, latent)->info().kvBytesPerToken, std::size_t{3 * 2 * 34});
+    config.kv.type = config.kv.valueType = engine::KvType::FP8;
+    QCOMPARE(open(config, latent)->info().kvBytesPerToken, std::size_t{3 * 48});
     config.maxModelLen = 100000;
     const auto longer = open(config);
     QCOMPARE(longer->info().effective.maxModelLen, 512);

@@ -104,7 +104,7 @@ void ModelConfigTest::readsValues()
     QCOMPARE(config.layer[1].intermediate, 48);
     QCOMPARE(config.normEpsilon, 1e-5F);
     QVERIFY(config.attentionBias && config.outputBias && !config.tiedHead);
-    const engine::KvShape shape = config.kvShape(32, kernels::DType::BF16);
+    const engine::KvShape shape = config.kvShape(32, {kernels::DType::BF16, kernels::DType::BF16});
     QCOMPARE(shape.bytesPerBlock(), std::size_t{2 * 2 * 2 * 32 * 8 * 2});
 }
 

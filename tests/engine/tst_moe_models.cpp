@@ -235,7 +235,7 @@ void MoeModelsTest::cacheIsCompressed()
     const auto checkpoint = engine::openModelFiles(file.toStdString());
     const engine::ModelConfig config = engine::familyOf(*checkpoint).readConfig(*checkpoint);
     // One latent vector of 32 and one rotated part of 16 for all four heads, in each of three layers.
-    QCOMPARE(config.kvShape(16, kernels::DType::F16).bytesPerBlock(), std::size_t{3 * 16 * (32 + 16) * 2});
+    QCOMPARE(config.kvShape(16, engine::KvTypes{}).bytesPerBlock(), std::size_t{3 * 16 * (32 + 16) * 2});
 }
 
 QTEST_GUILESS_MAIN(MoeModelsTest)

@@ -11,6 +11,16 @@
 using namespace kernels;
 
 /// ReferenceOps against values worked out by hand; everything else is compared with ReferenceOps.
+namespace {
+
+/// One head of one element, blocks of 8.
+KvLayer floatLayer(std::vector<float> &cache, int blocks)
+{
+    return {reinterpret_cast<std::byte *>(cache.data()), DType::F32, DType::F32, blocks, 1, 8, 1, false};
+}
+
+} // namespace
+
 class TestReferenceOps : public QObject {
     Q_OBJECT
 
@@ -24,6 +34,7 @@ private slots:
     void ropePairs();
     void attentionOverBlocks();
     void attentionOptions();
+    void storedTypesOfKeysAndValues();
     void gatherAndCopy();
     void unsupportedTypeIsRefused();
     void buffersAreZeroAndBounded();
@@ -152,7 +163,7 @@ void TestReferenceOps::attentionOverBlocks()
     // softmax is even and the answer is the mean of the values so far.
     constexpr int tokens = 10;
     std::vector<float> cache(3 * 2 * 8, -100.0F);
-    const TensorView layer = makeView(cache.data(), DType::F32, 6, 1, 8, 1);
+    const KvLayer layer = floatLayer(cache, 3);
     std::array<float, tokens> k{};
     std::array<float, tokens> v{};
     std::array<int, tokens> places{};
@@ -186,7 +197,7 @@ void TestReferenceOps::attentionOptions()
     std::vector<float> cache(16, 0.0F);
     cache[1] = 10.0F;
     cache[9] = 1.0F;
-    const TensorView layer = makeView(cache.data(), DType::F32, 2, 1, 8, 1);
+    const KvLayer layer = floatLayer(cache, 1);
     std::array<float, 1> q{1};
     std::array<float, 1> out{};
     const std::array<int, 2> starts{0, 1};
@@ -211,6 +222,47 @@ void TestReferenceOps::attentionOptions()
     QCOMPARE(run(), static_cast<float>(std::exp(capped) / (1.0 + std::exp(capped))));
 }
 
+void TestReferenceOps::storedTypesOfKeysAndValues()
+{
+    QCOMPARE(kvRowBytes(DType::Q8_0, 64), std::size_t{68});
+    QCOMPARE(kvRowBytes(DType::Q8_0, 80), std::size_t{102}); // the last block is half empty
+    QCOMPARE(kvRowBytes(DType::E4M3, 80), std::size_t{80});
+    QVERIFY(!isKvType(DType::Q4_0) && !isKvType(DType::FP8));
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    const float infinity = std::numeric_limits<float>::infinity();
+    // E4M3 by hand: exact numbers, ties to even, saturation, steps of 2^-9 near zero.
+    const std::vector<std::pair<float, float>> numbers{{1.0F, 1.0F},       {-0.875F, -0.875F},      {1.0625F, 1.0F},
+                                                       {1.1875F, 1.25F},   {448.0F, 448.0F},        {460.0F, 448.0F},
+                                                       {-1e9F, -448.0F},   {0.001953125F, 0x1p-9F}, {0.0009F, 0.0F},
+                                                       {0.0030F, 0x1p-8F}, {0.015625F, 0.015625F},  {0.0F, 0.0F},
+                                                       {nan, nan},         {infinity, nan}};
+    for (const auto &[value, wanted] : numbers) {
+        std::byte stored{};
+        float found = 0.0F;
+        storeKvRow(DType::E4M3, &value, 1, &stored);
+        expandKvRow(DType::E4M3, &stored, 1, &found);
+        QVERIFY2(std::isnan(wanted) ? std::isnan(found) : found == wanted, qPrintable(QString::number(value)));
+    }
+    // Q8_0: 33 numbers are two blocks, the second with a scale of its own.
+    std::vector<float> row(33, 0.0F);
+    row[0] = 127.0F;
+    row[1] = -2.4F;
+    row[2] = 2.5F; // a tie
+    row[32] = 0.5F;
+    std::vector<std::byte> stored(kvRowBytes(DType::Q8_0, 33));
+    std::vector<float> found(33);
+    storeKvRow(DType::Q8_0, row.data(), 33, stored.data());
+    expandKvRow(DType::Q8_0, stored.data(), 33, found.data());
+    QCOMPARE(found[0], 127.0F);
+    QCOMPARE(found[1], -2.0F);
+    QCOMPARE(found[2], 2.0F);
+    QVERIFY(std::abs(found[32] - 0.5F) < 2e-4F);
+    row[5] = nan;
+    storeKvRow(DType::Q8_0, row.data(), 33, stored.data());
+    expandKvRow(DType::Q8_0, stored.data(), 33, found.data());
+    QVERIFY(std::isnan(found[0]) && std::isnan(found[5]) && !std::isnan(found[32]));
+}
+
 void TestReferenceOps::gatherAndCopy()
 {
     std::array<float, 6> x{1, 2, 3, 4, 5, 6};
@@ -220,7 +272,7 @@ void TestReferenceOps::gatherAndCopy()
     QCOMPARE(out, (std::array<float, 4>{5, 6, 1, 2}));
     std::vector<float> cache(48);
     std::iota(cache.begin(), cache.end(), 0.0F);
-    m_ops->copyBlock(makeView(cache.data(), DType::F32, 3, 2, 8, 1), 0, 2, *m_stream);
+    m_ops->copyBlock(floatLayer(cache, 3), 0, 2, *m_stream);
     for (std::size_t i = 0; i < 16; ++i)
         QCOMPARE(cache[32 + i], static_cast<float>(i));
 }

@@ -291,7 +291,7 @@ void TestRowOps::kvStore_data()
     QTest::addColumn<QString>("level");
     QTest::addColumn<int>("kv");
     for (const std::string &level : kernel_data::allLevels()) {
-        for (const DType kv : {DType::F32, DType::F16, DType::BF16})
+        for (const DType kv : {DType::F32, DType::F16, DType::BF16, DType::Q8_0, DType::E4M3})
             QTest::addRow("%s %s", level.c_str(), std::string(info(kv).name).c_str())
                 << QString::fromStdString(level) << static_cast<int>(kv);
     }
@@ -305,20 +305,26 @@ void TestRowOps::kvStore()
     const auto ops = kernel_data::cpu(level.toStdString(), 2);
     const auto truth = kernel_data::reference();
     const auto stream = ops->makeStream();
-    for (const int headDim : {64, 13}) {
+    for (const int headDim : {64, 13, 80}) {
         Slice k(50, 3 * headDim, 5);
         Slice v(50, 3 * headDim, 6);
         k.data[3] = 70000.0F; // beyond fp16
-        v.data[4] = 1e-7F;    // subnormal in fp16
+        k.data[70] = 1e-4F;
+        k.data[80] = std::numeric_limits<float>::infinity();
+        k.data[200] = std::numeric_limits<float>::quiet_NaN();
+        k.data[300] = 9e6F; // more than 127 x the largest half
+        v.data[4] = 1e-7F;  // subnormal in fp16
         std::vector<int> places;
         for (int t = 0; t < 50; ++t)
             places.push_back((t * 7 + 3) % 64);
         const auto type = static_cast<DType>(kv);
-        const auto bytes = static_cast<std::size_t>(8 * 2 * 3 * 8 * headDim * info(type).blockBytes);
-        std::vector<std::byte> found(bytes, std::byte{0x5a});
+        KvLayer layer{nullptr, type, DType::F16, 8, 3, 8, headDim, false}; // the types of keys and values may differ
+        std::vector<std::byte> found(8 * layer.blockBytes(), std::byte{0x5a});
         std::vector<std::byte> wanted = found;
-        ops->kvStore(k.heads(3), v.heads(3), makeView(found.data(), type, 16, 3, 8, headDim), places, *stream);
-        truth->kvStore(k.heads(3), v.heads(3), makeView(wanted.data(), type, 16, 3, 8, headDim), places, *stream);
+        layer.data = found.data();
+        ops->kvStore(k.heads(3), v.heads(3), layer, places, *stream);
+        layer.data = wanted.data();
+        truth->kvStore(k.heads(3), v.heads(3), layer, places, *stream);
         QVERIFY(found == wanted);
     }
 }
@@ -345,7 +351,7 @@ void TestRowOps::gatherAndCopyBlock()
     const std::size_t block = layer.size() / 5;
     std::copy_n(layer.begin() + static_cast<std::ptrdiff_t>(3 * block), block,
                 wanted.begin() + static_cast<std::ptrdiff_t>(block));
-    ops->copyBlock(makeView(layer.data(), DType::F16, 5, 6, 8, 4), 3, 1, *stream);
+    ops->copyBlock({layer.data(), DType::F16, DType::F16, 5, 3, 8, 4, false}, 3, 1, *stream);
     QVERIFY(layer == wanted);
 }
 

@@ -110,6 +110,7 @@ std::uint32_t GgufBuilder::typeNumber(kernels::DType type)
     case DType::NF4:
     case DType::NF4_F16:
     case DType::NF4_BF16:
+    case DType::E4M3:
         break; // of safetensors only
     }
     CHECK(false);

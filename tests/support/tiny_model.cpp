@@ -152,7 +152,8 @@ std::unique_ptr<engine::ModelRunner> makeRunner(const engine::Checkpoint &checkp
                          [&ops](kernels::DType type) { return ops->supportsWeight(type); });
     engine::WeightLoader loader(checkpoint, *ops, {}, {});
     auto model = family.load(config, loader);
-    auto runner = std::make_unique<engine::ModelRunner>(std::move(ops), std::move(model), kvType);
+    auto runner =
+        std::make_unique<engine::ModelRunner>(std::move(ops), std::move(model), engine::KvTypes{kvType, kvType});
     runner->reserve(maxTokens, maxTokens);
     return runner;
 }
