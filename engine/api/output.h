@@ -26,6 +26,7 @@ struct OutputDelta {
 struct ToolCall {
     std::string name;
     std::string arguments; ///< JSON text, "{}" when the model gave none
+    std::string id{};      ///< in a conversation's history, where the client named the call
     bool operator==(const ToolCall &) const = default;
 };
 

@@ -36,6 +36,8 @@ struct ChatMessage {
     std::string content;
     std::string reasoning{};           ///< of an assistant; empty = none. Templates decide what they keep of it
     std::vector<ToolCall> toolCalls{}; ///< of an assistant
+    std::string name{};                ///< of the speaker, or of the tool that answers; empty = not said
+    std::string toolCallId{};          ///< of a tool: the call that it answers; empty = not said
 };
 
 /// One question to the model: exactly one of prompt, ids and messages is used, in this order of preference.
@@ -44,8 +46,11 @@ struct Request {
     std::optional<std::vector<int>> ids;  ///< as they are
     std::vector<ChatMessage> messages;    ///< through the model's chat template
     std::optional<std::string> toolsJson; ///< list of tools offered with `messages`, for the chat template
-    bool parseSpecial = false;            ///< read special tokens written in `prompt`
-    int priority = 0;                     ///< lower first, under the priority policy
+    /// The answer is one JSON value that fits this JSON schema, `{}` being any; every token is chosen among those that
+    /// lead there. What the schema may say is listed in the contract; anything else is refused.
+    std::optional<std::string> jsonSchema;
+    bool parseSpecial = false; ///< read special tokens written in `prompt`
+    int priority = 0;          ///< lower first, under the priority policy
     SamplingParams sampling;
 };
 

@@ -237,8 +237,10 @@ void EngineLoop::install(std::unique_ptr<ServedModel> model)
     auto scheduler =
         std::make_unique<Scheduler>(Scheduler::Config{effective.limits, effective, effective.maxModelLen, effective.kv,
                                                       model->executor().ropeVariants(), effective.baselines});
+    auto grammars = std::make_unique<AnswerGrammars>(model->tokenizer(), model->executor().vocabSize());
     dropModel();
     m_encoder = std::move(encoder);
+    m_grammars = std::move(grammars);
     m_scheduler = std::move(scheduler);
     m_model = std::move(model);
     m_totals = {};
@@ -274,6 +276,7 @@ void EngineLoop::dropModel()
     m_shared.state.clearBlocks();
     m_scheduler.reset();
     m_encoder.reset();
+    m_grammars.reset();
     m_model.reset();
 }
 
@@ -310,10 +313,16 @@ bool EngineLoop::submit(Submission &submission, RequestId leader)
             throw Error(ErrorCode::Refused, fault);
         checkQueue(sequence.promptTokens);
         RequestStream stream(m_model->tokenizer(), request.sampling, m_seeds());
-        if (!request.prompt && !request.ids) { // an answer in a conversation
+        if (request.jsonSchema && request.sampling.ignoreEos)
+            throw Error(ErrorCode::Refused, "a schema: found ignore_eos too, but an answer ends where its form does");
+        if (request.jsonSchema) {
+            stream.setGrammar(m_grammars->matcher(*request.jsonSchema));
+        } else if (!request.prompt && !request.ids) { // an answer in a conversation
             if (auto parser = makeOutputParser(m_model->tokenizer(), request.toolsJson.has_value())) {
                 parser->begin(sequence.tokens);
                 stream.setParser(std::move(parser));
+                if (request.toolsJson)
+                    stream.setCallGrammar(m_grammars->callMarker(), m_grammars->strictCalls(*request.toolsJson));
             }
         }
         m_streams.emplace(submission.id, std::move(stream));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "engine/runtime/answer_grammars.h"
 #include "engine/runtime/local_engine_shared.h"
 #include "engine/runtime/prompt_encoder.h"
 #include "engine/runtime/request_stream.h"
@@ -96,6 +97,7 @@ private:
     std::unique_ptr<Scheduler> m_scheduler;
     std::unordered_map<RequestId, RequestStream> m_streams; // of every request in the scheduler
     std::unordered_map<RequestId, Sampled> m_sampled;       // of the step in hand
+    std::unique_ptr<AnswerGrammars> m_grammars;             // with the model
     Sampler m_sampler;
     StepPacer m_pacer;
     std::mt19937_64 m_seeds;

@@ -131,7 +131,10 @@ RowResult EngineLoop::sampleFor(RequestId id, const Sequence &sequence, std::spa
     RowResult result;
     try {
         const RequestStream &stream = m_streams.at(id);
-        Sampled sampled = m_sampler.sample(logits, stream.sampling(), sequence.tokens, stream.seed());
+        std::span<const std::uint64_t> allowed;
+        if (stream.grammar())
+            allowed = stream.grammar()->allowed();
+        Sampled sampled = m_sampler.sample(logits, stream.sampling(), sequence.tokens, stream.seed(), allowed);
         result.token = sampled.token;
         result.error = sampled.error;
         result.end = result.error.empty() && !stream.sampling().ignoreEos && stream.isEnd(sampled.token);

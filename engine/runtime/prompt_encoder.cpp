@@ -17,6 +17,10 @@ Json messageJson(const ChatMessage &message)
     Json json{{"role", message.role}, {"content", message.content}};
     if (!message.reasoning.empty())
         json["reasoning_content"] = message.reasoning;
+    if (!message.name.empty())
+        json["name"] = message.name;
+    if (!message.toolCallId.empty())
+        json["tool_call_id"] = message.toolCallId;
     if (message.toolCalls.empty())
         return json;
     json["tool_calls"] = Json::array();
@@ -28,6 +32,8 @@ Json messageJson(const ChatMessage &message)
         }
         json["tool_calls"].push_back(
             {{"type", "function"}, {"function", {{"name", call.name}, {"arguments", std::move(arguments)}}}});
+        if (!call.id.empty())
+            json["tool_calls"].back()["id"] = call.id;
     }
     return json;
 }

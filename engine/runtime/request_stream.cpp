@@ -44,9 +44,27 @@ void RequestStream::add(std::string_view text, OutputDelta &out)
         out.content += text;
 }
 
+void RequestStream::setCallGrammar(int marker, std::shared_ptr<GrammarStates> calls)
+{
+    m_callMarker = marker;
+    m_calls = std::move(calls);
+}
+
+void RequestStream::followGrammar(int token)
+{
+    if (m_grammar)
+        m_grammar->accept(token);
+    if (m_grammar && m_calls && m_grammar->isComplete())
+        m_grammar.reset(); // the call is whole; its closing marker and what follows are free
+    else if (!m_grammar && m_calls && token == m_callMarker)
+        m_grammar = std::make_unique<GrammarMatcher>(m_calls);
+}
+
 OutputDelta RequestStream::append(int token, bool isEnd)
 {
     OutputDelta out;
+    if (!isEnd)
+        followGrammar(token);
     if (!isEnd && m_parser && m_parser->isMarker(token)) {
         // Characters and stop strings do not go on across a marker.
         add(heldText(), out);

@@ -4,9 +4,11 @@
 #include "engine/api/request.h"
 #include "engine/runtime/stop_matcher.h"
 #include "engine/text/detokenizer.h"
+#include "engine/text/grammar_matcher.h"
 #include "engine/text/output_parser.h"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace engine {
@@ -20,6 +22,12 @@ public:
     RequestStream(const Tokenizer &tokenizer, SamplingParams sampling, std::uint64_t seed);
     /// Sorts what follows. \pre nothing was appended
     void setParser(std::unique_ptr<OutputParser> parser) { m_parser = std::move(parser); }
+
+    /// Every token is then chosen among those that the grammar allows.
+    void setGrammar(std::unique_ptr<GrammarMatcher> grammar) { m_grammar = std::move(grammar); }
+    /// The same, but only for what follows the token `marker` until it is complete: a tool call.
+    void setCallGrammar(int marker, std::shared_ptr<GrammarStates> calls);
+    [[nodiscard]] GrammarMatcher *grammar() const { return m_grammar.get(); } ///< null: any text
 
     [[nodiscard]] const SamplingParams &sampling() const { return m_sampling; }
     [[nodiscard]] std::uint64_t seed() const { return m_sampling.seed.value_or(m_seed); }
@@ -44,6 +52,11 @@ private:
     SamplingParams m_sampling;
     std::uint64_t m_seed;
     StopMatcher m_matcher;
+    void followGrammar(int token);
+
+    std::unique_ptr<GrammarMatcher> m_grammar;
+    std::shared_ptr<GrammarStates> m_calls; // null: calls are free
+    int m_callMarker = -1;
     std::unique_ptr<OutputParser> m_parser; // null: everything is content
     std::string m_replayed; // shown with the next token: held back under stop strings that were replaced
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -274,17 +275,35 @@ void Sampler::addLogprobs(std::span<const float> logits, int count, Sampled &sam
         sampled.top.emplace_back(token, static_cast<double>(logits[static_cast<std::size_t>(token)]) - logSum);
 }
 
+std::span<const float> Sampler::masked(std::span<const float> logits, std::span<const std::uint64_t> allowed)
+{
+    constexpr std::size_t wordBits = 64;
+    if (allowed.empty())
+        return logits;
+    m_masked.assign(logits.size(), -std::numeric_limits<float>::infinity());
+    for (std::size_t word = 0; word < allowed.size(); ++word) {
+        for (std::uint64_t bits = allowed[word]; bits != 0; bits &= bits - 1) {
+            const std::size_t token = word * wordBits + static_cast<std::size_t>(std::countr_zero(bits));
+            m_masked[token] = logits[token];
+        }
+    }
+    return m_masked;
+}
+
 Sampled Sampler::sample(std::span<const float> logits, const SamplingParams &params, std::span<const int> history,
-                        std::uint64_t seed)
+                        std::uint64_t seed, std::span<const std::uint64_t> allowed)
 {
     Sampled sampled;
     sampled.error = checkLogits(logits);
+    const std::span<const float> choice = sampled.error.empty() ? masked(logits, allowed) : logits;
+    if (sampled.error.empty() && !allowed.empty() && !checkLogits(choice).empty())
+        sampled.error = "no token that the model can choose leads on to an answer of the form that was asked for";
     if (!sampled.error.empty())
         return sampled;
     if (params.temperature > 0.0) {
-        sampled.token = pick(logits, params, history, CounterRandom::uniform(seed, history.size()));
+        sampled.token = pick(choice, params, history, CounterRandom::uniform(seed, history.size()));
     } else {
-        sampled.token = argmax(logits, params, history);
+        sampled.token = argmax(choice, params, history);
     }
     if (params.logprobs >= 0)
         addLogprobs(logits, params.logprobs, sampled);

@@ -34,9 +34,11 @@ struct Sampled {
 /// Thread: one caller; the object holds scratch only.
 class Sampler {
 public:
-    /// `logits` [vocab]; `history` prompt and output so far. \pre every history token is in the vocabulary
+    /// `logits` [vocab]; `history` prompt and output so far. `allowed`: one bit for each token that may be drawn, or
+    /// empty for all. \pre every history token is in the vocabulary
     [[nodiscard]] Sampled sample(std::span<const float> logits, const SamplingParams &params,
-                                 std::span<const int> history, std::uint64_t seed);
+                                 std::span<const int> history, std::uint64_t seed,
+                                 std::span<const std::uint64_t> allowed = {});
 
     /// The entries that a draw chooses from, most probable first. \pre temperature > 0, logits free of NaN and +inf
     [[nodiscard]] std::vector<Candidate> distribution(std::span<const float> logits, const SamplingParams &params,
@@ -53,7 +55,10 @@ private:
     [[nodiscard]] int argmax(std::span<const float> logits, const SamplingParams &params, std::span<const int> history);
     static void addLogprobs(std::span<const float> logits, int count, Sampled &sampled);
 
+    [[nodiscard]] std::span<const float> masked(std::span<const float> logits, std::span<const std::uint64_t> allowed);
+
     std::vector<double> m_logits; // after penalties
+    std::vector<float> m_masked;  // with -infinity for tokens that are not allowed
     std::vector<int> m_history;   // sorted
 };
 

@@ -329,6 +329,43 @@ private slots:
         QVERIFY(greedyMs < 20 && usualMs < 40 && nucleusMs < 400 && allMs < 400); // an order above the real figures
     }
 
+    /// Only allowed tokens are drawn, as if the others were impossible; log-probabilities stay those of the model.
+    void drawsAmongAllowedTokens()
+    {
+        Sampler sampler;
+        std::vector<float> values(130);
+        for (std::size_t i = 0; i < values.size(); ++i)
+            values[i] = static_cast<float>(i % 17) * 0.3F;
+        std::vector<std::uint64_t> allowed(3);
+        std::vector<float> masked(values.size(), -std::numeric_limits<float>::infinity());
+        for (const std::size_t token : {3U, 40U, 64U, 129U}) {
+            allowed[token / 64] |= std::uint64_t{1} << (token % 64);
+            masked[token] = values[token];
+        }
+        SamplingParams greedy = off();
+        greedy.temperature = 0;
+        greedy.logprobs = 1;
+        const Sampled best = sampler.sample(values, greedy, {}, 1, allowed);
+        QCOMPARE(best.token, 64); // 64 % 17 is 13, the largest of the four
+        QCOMPARE(best.top.front().first, 16);
+        const double unmasked = sampler.sample(values, greedy, {}, 1).logprob;
+        QVERIFY(std::abs(best.logprob - (unmasked - (16 - 13) * 0.3)) < 1e-5);
+        for (SamplingParams params : {off(), greedy}) {
+            for (const int topK : {0, 2, 100}) {
+                params.topK = topK;
+                params.repetitionPenalty = 1.3;
+                for (std::uint64_t seed = 0; seed < 50; ++seed) {
+                    const std::vector<int> history{64, 3};
+                    const int token = sampler.sample(values, params, history, seed, allowed).token;
+                    QVERIFY((allowed[std::size_t(token) / 64] >> (std::size_t(token) % 64) & 1U) != 0);
+                    QCOMPARE(token, sampler.sample(masked, params, history, seed).token);
+                }
+            }
+        }
+        const std::vector<std::uint64_t> none(3);
+        QVERIFY(!sampler.sample(values, greedy, {}, 1, none).error.empty());
+    }
+
 private:
     [[nodiscard]] std::span<const float> logits(std::size_t i) const
     {
