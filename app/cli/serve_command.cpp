@@ -11,7 +11,9 @@
 #include <CLI/Formatter.hpp>
 
 #include <condition_variable>
+#include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <mutex>
 
@@ -26,6 +28,8 @@ struct ServeOptions {
     serve::ServerOptions server;
     std::string name;
     bool noKey = false;
+    int maxQueuedReqs = 0;
+    std::int64_t maxQueuedTokens = 0;
 };
 
 /// How clients call the model: the name given, else the name of its file or folder.
@@ -99,7 +103,9 @@ void serveModel(ServeOptions &o, Context &context)
         printWarning("--host " + o.server.host
                      + ": other machines can reach this server; whoever has the key may use it");
     StatsFile stats(o.model.statsFile);
-    const engine::EngineConfig config = engineConfig(o.model);
+    engine::EngineConfig config = engineConfig(o.model);
+    config.maxNumQueuedReqs = o.maxQueuedReqs;
+    config.maxNumQueuedTokens = o.maxQueuedTokens;
     const std::unique_ptr<engine::Engine> engine = engine::makeEngine();
     const engine::ModelInfo info = [&] { // the runner lets go of the engine's events before the server takes them
         engine::RequestRunner runner(*engine);
@@ -138,6 +144,14 @@ void addServe(CLI::App &app, const Select &select)
         ->add_option("--allowed-host", o->server.otherNames,
                      "another name of this machine that clients may use (repeatable)")
         ->allow_extra_args(false);
+    command
+        ->add_option("--max-num-queued-reqs", o->maxQueuedReqs,
+                     "requests that may wait for a place; more get 429, 0 = any number")
+        ->check(numberFrom(0, std::numeric_limits<int>::max()));
+    command
+        ->add_option("--max-num-queued-tokens", o->maxQueuedTokens,
+                     "prompt tokens that may wait for a place; more get 429, 0 = any number")
+        ->check(numberFrom(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
     command->add_flag("--vllm-metric-names", o->server.vllmMetricNames, "metrics also under vLLM's own names");
     command->callback([o, select] { select([o](Context &context) { serveModel(*o, context); }); });
 }

@@ -3,7 +3,9 @@
 
 #include "app/serve/answer_parts.h"
 
+#include <optional>
 #include <utility>
+#include <vector>
 
 namespace serve {
 namespace {
@@ -17,6 +19,8 @@ public:
         , m_logprobs(request.prompts.front().sampling.logprobs >= 0)
         , m_info(std::move(info))
         , m_usage(request.prompts.size(), request.n)
+        , m_forcedTool(request.forcedTool)
+        , m_calls(request.forcedTool ? request.choices() : 0)
     {
     }
 
@@ -26,11 +30,50 @@ protected:
         return {{"id", m_info.id}, {"object", object}, {"created", m_info.created}, {"model", m_info.model}};
     }
 
+    /// A forced call is written as plain JSON; to the client it is a call.
+    engine::TokenEvent shaped(std::size_t choice, const engine::TokenEvent &token)
+    {
+        if (!m_forcedTool || token.text.empty())
+            return token;
+        engine::TokenEvent event = token;
+        Call &call = m_calls[choice];
+        if (m_forcedTool->empty())
+            call.text += token.text;
+        else
+            event.toolCalls.push_back({0, call.named ? std::string() : *m_forcedTool, token.text});
+        call.named = true;
+        event.text.clear();
+        return event;
+    }
+    /// What is left when the choice has ended: a call whose name stands in its text. One that was cut stays text.
+    engine::TokenEvent rest(std::size_t choice)
+    {
+        engine::TokenEvent event;
+        if (!m_forcedTool || m_calls[choice].text.empty())
+            return event;
+        const Json call = Json::parse(m_calls[choice].text, nullptr, false);
+        if (call.is_object() && call.contains("name") && call.contains("arguments") && call["name"].is_string())
+            event.toolCalls.push_back({0, call["name"].get<std::string>(), dump(call["arguments"])});
+        else
+            event.text = m_calls[choice].text;
+        m_calls[choice].text.clear();
+        return event;
+    }
+
     bool m_chat;
     std::size_t m_choices;
     bool m_logprobs;
     AnswerInfo m_info;
     UsageSum m_usage;
+
+private:
+    struct Call {
+        std::string text;
+        bool named = false;
+    };
+
+    std::optional<std::string> m_forcedTool;
+    std::vector<Call> m_calls; ///< by choice, when forced
 };
 
 /// Server-sent events, one for each piece of output.
@@ -51,25 +94,18 @@ public:
         return out;
     }
 
-    std::string tokens(std::size_t choice, const engine::TokenEvent &token) override
+    std::string tokens(std::size_t choice, const engine::TokenEvent &event) override
     {
-        const bool silent = token.text.empty() && token.reasoning.empty() && token.toolCalls.empty();
-        if (silent && token.logprobs.empty())
-            return {};
-        State &state = m_states[choice];
-        state.calledTools = state.calledTools || !token.toolCalls.empty();
-        Json logprobs = nullptr;
-        if (m_logprobs)
-            logprobs = m_chat ? chatLogprobs(token.logprobs, m_info.text)
-                              : completionLogprobs(token.logprobs, m_info.text, state.textOffset);
-        return event(choice, m_chat ? delta(choice, token) : Json(token.text), std::move(logprobs), nullptr);
+        return write(choice, shaped(choice, event));
     }
 
     std::string finished(std::size_t choice, const engine::RequestFinished &finished) override
     {
         m_usage.add(choice, finished.usage);
-        return event(choice, m_chat ? Json::object() : Json(""), nullptr,
-                     finishWord(finished.reason, m_states[choice].calledTools));
+        const std::string last = write(choice, rest(choice));
+        return last
+            + event(choice, m_chat ? Json::object() : Json(""), nullptr,
+                    finishWord(finished.reason, m_states[choice].calledTools));
     }
 
     std::string end() override
@@ -89,6 +125,20 @@ private:
         bool calledTools = false;
         std::size_t textOffset = 0;
     };
+
+    [[nodiscard]] std::string write(std::size_t choice, const engine::TokenEvent &token)
+    {
+        const bool silent = token.text.empty() && token.reasoning.empty() && token.toolCalls.empty();
+        if (silent && token.logprobs.empty())
+            return {};
+        State &state = m_states[choice];
+        state.calledTools = state.calledTools || !token.toolCalls.empty();
+        Json logprobs = nullptr;
+        if (m_logprobs)
+            logprobs = m_chat ? chatLogprobs(token.logprobs, m_info.text)
+                              : completionLogprobs(token.logprobs, m_info.text, state.textOffset);
+        return event(choice, m_chat ? delta(choice, token) : Json(token.text), std::move(logprobs), nullptr);
+    }
 
     [[nodiscard]] Json delta(std::size_t choice, const engine::TokenEvent &token) const
     {
@@ -137,23 +187,16 @@ public:
 
     std::string begin() override { return {}; }
 
-    std::string tokens(std::size_t choice, const engine::TokenEvent &token) override
+    std::string tokens(std::size_t choice, const engine::TokenEvent &event) override
     {
-        constexpr std::size_t entryBytes = 256; // about what a token with its bytes takes
-        Part &part = m_parts[choice];
-        part.text += token.text;
-        part.reasoning += token.reasoning;
-        engine::appendToolCalls(part.calls, token.toolCalls);
-        part.logprobs.insert(part.logprobs.end(), token.logprobs.begin(), token.logprobs.end());
-        m_held += token.text.size() + token.reasoning.size();
-        for (const engine::SampledToken &sampled : token.logprobs)
-            m_held += (1 + sampled.top.size()) * entryBytes;
+        add(choice, shaped(choice, event));
         return {};
     }
 
     std::string finished(std::size_t choice, const engine::RequestFinished &finished) override
     {
         m_usage.add(choice, finished.usage);
+        add(choice, rest(choice));
         m_parts[choice].reason = finished.reason;
         return {};
     }
@@ -178,6 +221,19 @@ private:
         std::vector<engine::SampledToken> logprobs;
         engine::FinishReason reason = engine::FinishReason::Stop;
     };
+
+    void add(std::size_t choice, const engine::TokenEvent &token)
+    {
+        constexpr std::size_t entryBytes = 256; // about what a token with its bytes takes
+        Part &part = m_parts[choice];
+        part.text += token.text;
+        part.reasoning += token.reasoning;
+        engine::appendToolCalls(part.calls, token.toolCalls);
+        part.logprobs.insert(part.logprobs.end(), token.logprobs.begin(), token.logprobs.end());
+        m_held += token.text.size() + token.reasoning.size();
+        for (const engine::SampledToken &sampled : token.logprobs)
+            m_held += (1 + sampled.top.size()) * entryBytes;
+    }
 
     [[nodiscard]] Json choiceJson(std::size_t choice) const
     {

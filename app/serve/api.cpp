@@ -40,12 +40,20 @@ Json templateMessage(const engine::ChatMessage &message)
     Json json{{"role", message.role}, {"content", message.content}};
     if (!message.reasoning.empty())
         json["reasoning_content"] = message.reasoning;
+    if (!message.name.empty())
+        json["name"] = message.name;
+    if (!message.toolCallId.empty())
+        json["tool_call_id"] = message.toolCallId;
     for (const engine::ToolCall &call : message.toolCalls) {
-        Json arguments = Json::parse(call.arguments, nullptr, false);
-        if (arguments.is_discarded())
-            arguments = call.arguments;
+        Json arguments = call.arguments; // what is no JSON object within the limits stays a text
+        try {
+            arguments = parseBody(call.arguments);
+        } catch (const ApiError &) {
+        }
         json["tool_calls"].push_back(
             {{"type", "function"}, {"function", {{"name", call.name}, {"arguments", std::move(arguments)}}}});
+        if (!call.id.empty())
+            json["tool_calls"].back()["id"] = call.id;
     }
     return json;
 }

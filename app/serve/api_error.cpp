@@ -3,6 +3,8 @@
 
 #include "app/serve/json.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace serve {
@@ -77,6 +79,8 @@ ApiError fromEngine(engine::ErrorCode code, const std::string &message)
         error.retryAfter = 1;
         return error;
     }
+    case engine::ErrorCode::Busy:
+        return {429, message};
     default:
         return {500, message};
     }
@@ -86,7 +90,10 @@ ApiError fromFinished(const engine::RequestFinished &finished)
 {
     if (finished.reason == engine::FinishReason::Cancelled)
         return {503, "the request was cancelled: the server stops or the model was changed"};
-    return fromEngine(finished.code, finished.error);
+    ApiError error = fromEngine(finished.code, finished.error);
+    if (error.status() == 429)
+        error.retryAfter = std::max(1, static_cast<int>(std::ceil(finished.retryAfterSeconds)));
+    return error;
 }
 
 } // namespace serve

@@ -3,6 +3,7 @@
 
 #include "app/serve/api_error.h"
 #include "app/serve/fields.h"
+#include "app/serve/tools.h"
 #include "engine/api/parameters.h"
 
 #include <algorithm>
@@ -113,41 +114,27 @@ void readCommon(const Fields &fields, CompletionRequest &request)
     }
 }
 
-void readTools(const Fields &fields, engine::Request &request)
-{
-    constexpr std::size_t maxTools = 128;
-    const Json *tools = fields.list("tools");
-    const Json *choice = fields.find("tool_choice");
-    const bool none = choice && *choice == Json("none");
-    if (choice && !none && *choice != Json("auto"))
-        fields.wrong("tool_choice", dump(*choice).substr(0, 64), "\"auto\" or \"none\": no call can be forced");
-    if (fields.boolean("parallel_tool_calls") == false && tools)
-        fields.wrong("parallel_tool_calls", "false", "true, as the model decides how many calls it makes");
-    if (!tools || tools->empty())
-        return;
-    if (tools->size() > maxTools)
-        fields.wrong("tools", std::to_string(tools->size()) + " tools", "at most " + std::to_string(maxTools));
-    for (const Json &tool : *tools) {
-        const auto function = tool.is_object() ? tool.find("function") : tool.end();
-        const bool named = tool.is_object() && function != tool.end() && function->is_object()
-            && function->contains("name") && (*function)["name"].is_string();
-        if (!named)
-            fields.wrong("tools", "an entry without a function that has a name",
-                         "objects {\"type\": \"function\", \"function\": {\"name\": ...}}");
-    }
-    if (!none)
-        request.toolsJson = dump(*tools);
-}
-
-void readResponseFormat(const Fields &fields, engine::Request & /*request*/)
+/// The form of the answer. The engine itself judges a schema.
+void readResponseFormat(const Fields &fields, engine::Request &request)
 {
     const Json *format = fields.object("response_format");
     if (!format)
         return;
     const Fields inner(*format, "response_format.");
     const std::string type = inner.text("type").value_or("");
-    if (type != "text")
-        inner.wrong("type", '"' + type.substr(0, 64) + '"', "\"text\"");
+    if (type == "json_object") {
+        request.jsonSchema = R"({"type":"object"})";
+    } else if (type == "json_schema") {
+        const Json *outer = inner.object("json_schema");
+        const Json *schema = outer ? Fields(*outer, "response_format.json_schema.").object("schema") : nullptr;
+        if (!schema)
+            inner.wrong("json_schema", "no schema in it", "{\"name\": ..., \"schema\": {...}}");
+        request.jsonSchema = dump(*schema);
+    } else if (type != "text") {
+        inner.wrong("type", '"' + type.substr(0, 64) + '"', "text, json_object or json_schema");
+    }
+    if (request.jsonSchema && request.sampling.ignoreEos)
+        fields.wrong("ignore_eos", "true", "false with a response_format, as an answer ends where its form does");
 }
 
 std::vector<int> readIds(const Fields &fields, const Json &list)
@@ -209,9 +196,8 @@ CompletionRequest readChat(const Json &body, const engine::ModelInfo &model)
         prompt.sampling.logprobs = static_cast<int>(top.value_or(0));
     else if (top.value_or(0) > 0)
         fields.wrong("top_logprobs", std::to_string(*top), "nothing unless logprobs is true");
-    readTools(fields, prompt);
-    request.offersTools = prompt.toolsJson.has_value();
     readResponseFormat(fields, prompt);
+    readTools(fields, prompt, request.forcedTool);
     request.prompts.push_back(std::move(prompt));
     return request;
 }

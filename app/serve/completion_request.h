@@ -6,6 +6,7 @@
 #include "engine/api/request.h"
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,9 @@ struct CompletionRequest {
     int n = 1;
     bool stream = false;
     bool includeUsage = false;
-    bool offersTools = false;
+    /// The answer must be a call and is nothing but that: JSON that is the arguments of this tool, or with an empty
+    /// name an object {name, arguments}.
+    std::optional<std::string> forcedTool;
 
     [[nodiscard]] std::size_t choices() const { return prompts.size() * static_cast<std::size_t>(n); }
 };

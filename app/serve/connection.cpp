@@ -60,7 +60,9 @@ void Connection::read()
     if (m_reading || m_state == State::Closed || (holding && m_input.size() >= m_shared.limits.heldInputBytes))
         return;
     m_reading = true;
-    m_socket.async_read_some(m_input.prepare(m_headSeen ? large : small),
+    if (const std::size_t wanted = m_headSeen ? large : small; m_received.size() != wanted)
+        m_received = std::vector<char>(wanted); // an idle client costs little
+    m_socket.async_read_some(asio::buffer(m_received),
                              [self = shared_from_this()](const boost::system::error_code &error, std::size_t bytes) {
                                  self->onRead(error, bytes);
                              });
@@ -79,7 +81,7 @@ void Connection::onRead(const boost::system::error_code &error, std::size_t byte
         close();
         return;
     }
-    m_input.commit(bytes);
+    m_input.commit(asio::buffer_copy(m_input.prepare(bytes), asio::buffer(m_received), bytes));
     switch (m_state) {
     case State::Idle:
         beginRequest();

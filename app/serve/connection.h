@@ -97,6 +97,7 @@ private:
     ServerShared &m_shared;
     State m_state = State::Idle;
     bool m_reading = false;
+    std::vector<char> m_received; ///< what a read fills; m_input may change while one is under way
     boost::beast::flat_buffer m_input;
     std::optional<Parser> m_parser;
     std::optional<HttpResponse> m_verdict; ///< of the head, when it is refused

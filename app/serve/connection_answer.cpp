@@ -8,35 +8,16 @@
 #include <utility>
 
 namespace serve {
-namespace {
-
-/// The requests of all choices in order; those of one prompt differ in their seed, when one is given.
-std::vector<engine::Request> choicesOf(const CompletionRequest &request)
-{
-    std::vector<engine::Request> all;
-    for (const engine::Request &prompt : request.prompts) {
-        for (int i = 0; i < request.n; ++i) {
-            all.push_back(prompt);
-            if (auto &seed = all.back().sampling.seed)
-                *seed += static_cast<std::uint64_t>(i);
-        }
-    }
-    return all;
-}
-
-} // namespace
-
 void Connection::submit(CompletionRequest request)
 {
-    std::vector<engine::Request> choices = choicesOf(request);
     m_answer = makeAnswer(request, m_shared.api.newAnswer(request.chat));
-    request.prompts.clear(); // what follows needs no prompts, and they may be long
+    std::vector<engine::Request> prompts = std::move(request.prompts);
     m_request = std::move(request);
     m_state = State::Answering;
     m_accepted = m_ended = 0;
     m_opened = false;
     setDue(m_shared.limits.ping);
-    m_shared.hub.submit(std::move(choices), shared_from_this(),
+    m_shared.hub.submit(std::move(prompts), m_request->n, shared_from_this(),
                         [this](const std::vector<engine::RequestId> &ids) { m_ids = ids; });
 }
 

@@ -11,19 +11,27 @@ EngineHub::EngineHub(engine::Engine &engine)
 {
 }
 
-void EngineHub::submit(std::vector<engine::Request> requests, const std::shared_ptr<EventSink> &sink,
+void EngineHub::submit(std::vector<engine::Request> prompts, int n, const std::shared_ptr<EventSink> &sink,
                        const std::function<void(const std::vector<engine::RequestId> &)> &remember)
 {
     std::vector<int> limits;
-    for (const engine::Request &request : requests)
-        limits.push_back(request.sampling.maxTokens);
+    for (const engine::Request &prompt : prompts)
+        limits.push_back(prompt.sampling.maxTokens);
     // The lock holds back events that come before their routes stand.
     const std::lock_guard lock(m_mutex);
-    const std::vector<engine::RequestId> ids = m_engine.submitAll(std::move(requests));
+    std::vector<engine::RequestId> ids;
+    if (n == 1) {
+        ids = m_engine.submitAll(std::move(prompts));
+    } else {
+        for (engine::Request &prompt : prompts) {
+            const std::vector<engine::RequestId> forks = m_engine.submitForks(std::move(prompt), n);
+            ids.insert(ids.end(), forks.begin(), forks.end());
+        }
+    }
     for (std::size_t i = 0; i < ids.size(); ++i) {
         Route route{sink, {}};
         route.state.id = ids[i];
-        route.state.maxTokens = limits[i];
+        route.state.maxTokens = limits[i / static_cast<std::size_t>(n)];
         m_routes.emplace(ids[i], std::move(route));
     }
     remember(ids);

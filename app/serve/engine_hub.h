@@ -36,9 +36,8 @@ class EngineHub {
 public:
     explicit EngineHub(engine::Engine &engine);
 
-    /// No event of these requests is delivered before this has returned to a sink that reads its ids there.
-    /// `remember` gets the ids before any event can come.
-    void submit(std::vector<engine::Request> requests, const std::shared_ptr<EventSink> &sink,
+    /// `n` answers to each prompt. `remember` gets the ids, prompt by prompt, before any event of them is delivered.
+    void submit(std::vector<engine::Request> prompts, int n, const std::shared_ptr<EventSink> &sink,
                 const std::function<void(const std::vector<engine::RequestId> &)> &remember);
     void cancel(const std::vector<engine::RequestId> &ids);
 

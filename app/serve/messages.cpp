@@ -49,7 +49,8 @@ engine::ToolCall readCall(const Json &entry, const std::string &where)
     if (!function)
         throw ApiError(400, where + ".function: found nothing, wanted an object", where);
     const Fields fields(*function, where + ".function.");
-    engine::ToolCall call{fields.text("name").value_or(""), fields.text("arguments").value_or("{}")};
+    engine::ToolCall call{fields.text("name").value_or(""), fields.text("arguments").value_or("{}"),
+                          Fields(entry, where + '.').text("id").value_or("")};
     if (call.name.empty())
         fields.wrong("name", "nothing", "the name of a tool");
     return call;
@@ -68,6 +69,8 @@ engine::ChatMessage readMessage(const Json &entry, const std::string &where)
         fields.wrong("role", '"' + message.role.substr(0, 64) + '"', "system, developer, user, assistant or tool");
     if (message.role == "developer") // OpenAI's newer name of the same thing; templates know the old one
         message.role = "system";
+    message.name = fields.text("name").value_or("");
+    message.toolCallId = fields.text("tool_call_id").value_or("");
     const bool assistant = message.role == "assistant";
     if (const Json *calls = assistant ? fields.list("tool_calls") : nullptr)
         for (std::size_t i = 0; i < calls->size(); ++i)
