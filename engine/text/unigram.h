@@ -13,9 +13,9 @@ namespace engine {
 struct UnigramOptions {
     std::vector<double> scores; ///< by id, log probabilities; the ids from 0 on that are words of the model. Minus
                                 ///< infinity: the token takes no part
-    int unknown = -1;          ///< stands for what the vocabulary lacks; -1: such text is left out
-    bool byteFallback = false; ///< or the tokens <0x00> to <0xFF> of its bytes, where all of them exist
-    bool byteLevel = false;    ///< words are spelled by the byte-level table
+    int unknown = -1;           ///< stands for what the vocabulary lacks; -1: such text is left out
+    bool byteFallback = false;  ///< or the tokens <0x00> to <0xFF> of its bytes, where all of them exist
+    bool byteLevel = false;     ///< words are spelled by the byte-level table
 };
 
 /// The segmentation of a word with the highest sum of scores. Immutable; any thread. Time is linear in the word, for

@@ -205,7 +205,8 @@ void ModelRunnerTest::profileCountsEveryOperation()
     const engine::ModelFamily &family = engine::familyOf(m_checkpoint);
     engine::WeightLoader loader(m_checkpoint, *ops, {}, {});
     auto model = family.load(family.readConfig(m_checkpoint), loader);
-    engine::ModelRunner run(std::move(ops), std::move(model), kernels::DType::F32, &profile);
+    engine::ModelRunner run(std::move(ops), std::move(model), engine::KvTypes{kernels::DType::F32, kernels::DType::F32},
+                            &profile);
     run.reserve(8, 8);
     run.resizeKv(2, 8);
     for (int i = 0; i < 3; ++i)

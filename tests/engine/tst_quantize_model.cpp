@@ -322,9 +322,10 @@ void TstQuantizeModel::shardsBecomeOneFile()
 void TstQuantizeModel::foldersAsTheConverterDoes_data()
 {
     QTest::addColumn<QString>("model");
-    for (const char *model : {"llama", "llama256", "llama-linear", "llama-tied-rope3", "llama-yarn", "mixtral", "qwen2",
-                              "qwen2moe", "qwen3", "qwen3moe", "gemma2", "gemma3", "smollm3", "granite", "granitemoe",
-                              "olmo2", "olmoe", "phi3", "starcoder2", "deepseek3"})
+    for (const char *model :
+         {"llama", "llama256", "llama-linear", "llama-tied-rope3", "llama-yarn", "mixtral", "qwen2",      "qwen2moe",
+          "qwen3", "qwen3moe", "gemma2",       "gemma3",           "smollm3",    "granite", "granitemoe", "olmo2",
+          "olmoe", "phi3",     "starcoder2",   "deepseek3"})
         QTest::newRow(model) << model;
 }
 

@@ -20,9 +20,9 @@ struct FakeEngineScript {
     int prefillPerStep = 512; ///< tokens of one prompt in one step
     double stepMs = 0;        ///< > 0: an own thread makes a step that often; 0: only step() does
     int numBlocks = 96;
-    int loadSteps = 4;     ///< LoadProgress events of a load
-    std::string loadError; ///< when not empty, loads fail with it
-    std::string applyNote; ///< note of every ParametersApplied
+    int loadSteps = 4;       ///< LoadProgress events of a load
+    std::string loadError{}; ///< when not empty, loads fail with it
+    std::string applyNote{}; ///< note of every ParametersApplied
 };
 
 /// An engine without a model: scripted tokens, steps, block maps and devices behind the real interface.
