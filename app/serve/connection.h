@@ -80,6 +80,7 @@ private:
     void openAnswer();
     void failAnswer(const ApiError &error);
     void closeAnswer();
+    bool endStream(const std::string &last);
     void abandonAnswer();
 
     void respond(const HttpResponse &response, bool close = false);

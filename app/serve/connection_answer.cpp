@@ -99,6 +99,19 @@ void Connection::sendPiece(const std::string &bytes)
     send(m_chunked ? chunk(bytes) : bytes);
 }
 
+/// The last piece of a stream. False when the reader was too slow for it and the connection is closed.
+bool Connection::endStream(const std::string &last)
+{
+    sendPiece(last);
+    if (m_state != State::Answering)
+        return false;
+    m_state = State::Draining;
+    setDue(m_shared.limits.write);
+    if (m_chunked)
+        send("0\r\n\r\n");
+    return true;
+}
+
 void Connection::closeAnswer()
 {
     if (!m_request->stream) {
@@ -106,13 +119,8 @@ void Connection::closeAnswer()
         response.body = m_answer->end();
         respond(response);
     } else {
-        sendPiece(m_answer->end());
-        if (m_state != State::Answering)
+        if (!endStream(m_answer->end()))
             return;
-        m_state = State::Draining;
-        setDue(m_shared.limits.write);
-        if (m_chunked)
-            send("0\r\n\r\n");
     }
     m_answer.reset();
     m_request.reset();
@@ -126,13 +134,8 @@ void Connection::failAnswer(const ApiError &error)
     if (!m_opened || !m_request->stream) {
         respond(errorResponse(error));
     } else {
-        sendPiece("data: " + errorJson(error) + "\n\n");
-        if (m_state != State::Answering)
+        if (!endStream("data: " + errorJson(error) + "\n\n"))
             return;
-        m_state = State::Draining;
-        setDue(m_shared.limits.write);
-        if (m_chunked)
-            send("0\r\n\r\n");
     }
     m_answer.reset();
     m_request.reset();

@@ -46,14 +46,8 @@ double decodeSeconds(DeviceSide &side, std::uint64_t seed)
     const auto list = makeRandomRequests(
         {decodeBatch, {decodeDepth, decodeDepth}, {decodeTokens, decodeTokens}, 0, side.info().vocabSize, seed});
     std::vector<Request> requests;
-    for (const LoadRequest &one : list) {
-        Request request;
-        request.ids = one.ids;
-        request.sampling.temperature = 0;
-        request.sampling.ignoreEos = true;
-        request.sampling.maxTokens = one.outputTokens;
-        requests.push_back(std::move(request));
-    }
+    for (const LoadRequest &one : list)
+        requests.push_back(requestOf(one));
     std::string error;
     side.runner().run(std::move(requests), {}, {}, [&](std::size_t, const RequestResult &result) {
         if (result.finished.reason == FinishReason::Failed)

@@ -55,14 +55,8 @@ double measure(DeviceSide &side, const StepKind &kind, const DeviceTrial &trial)
                                               trial.seed + i});
         static_cast<void>(side.engine().takeSteps());
         std::vector<Request> requests;
-        for (const LoadRequest &one : list) {
-            Request request;
-            request.ids = one.ids;
-            request.sampling.temperature = 0;
-            request.sampling.ignoreEos = true;
-            request.sampling.maxTokens = one.outputTokens;
-            requests.push_back(std::move(request));
-        }
+        for (const LoadRequest &one : list)
+            requests.push_back(requestOf(one));
         side.runner().run(std::move(requests), trial.hooks.stop, {}, {});
         for (const StepStats &step : side.engine().takeSteps()) {
             const bool same = decode ? step.prefillTokens == 0 && step.decodeTokens == kind.rows

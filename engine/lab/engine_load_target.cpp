@@ -4,18 +4,6 @@
 #include <algorithm>
 
 namespace engine {
-namespace {
-
-LoadOutcome outcomeOf(const RequestFinished &finished)
-{
-    if (finished.reason == FinishReason::Cancelled)
-        return LoadOutcome::Cancelled;
-    if (finished.reason != FinishReason::Failed)
-        return LoadOutcome::Completed;
-    return finished.code == ErrorCode::Busy ? LoadOutcome::Rejected : LoadOutcome::Failed;
-}
-
-} // namespace
 
 EngineLoadTarget::EngineLoadTarget(RequestRunner &runner, Engine &engine, int blockTokens)
     : m_runner(runner)
@@ -40,16 +28,8 @@ double EngineLoadTarget::now() const
 
 void EngineLoadTarget::send(std::size_t index, const LoadRequest &request)
 {
-    Request wanted;
-    if (request.ids.empty())
-        wanted.prompt = request.prompt;
-    else
-        wanted.ids = request.ids;
-    wanted.sampling.temperature = 0;
-    wanted.sampling.ignoreEos = true;
-    wanted.sampling.maxTokens = request.outputTokens;
     const double sentAt = now();
-    m_open[m_engine.submit(std::move(wanted))] = {index, sentAt};
+    m_open[m_engine.submit(requestOf(request))] = {index, sentAt};
 }
 
 std::vector<std::pair<std::size_t, LoadSample>> EngineLoadTarget::wait(double seconds)
@@ -60,28 +40,11 @@ std::vector<std::pair<std::size_t, LoadSample>> EngineLoadTarget::wait(double se
         const auto open = finished ? m_open.find(finished->id) : m_open.end();
         if (open == m_open.end())
             continue;
-        ended.emplace_back(open->second.index, sampleOf(open->second, *finished));
+        ended.emplace_back(open->second.index, sampleOf(*finished, open->second.sentAt, now()));
         m_open.erase(open);
     }
     takeSteps();
     return ended;
-}
-
-LoadSample EngineLoadTarget::sampleOf(const Open &open, const RequestFinished &finished) const
-{
-    LoadSample sample;
-    sample.outcome = outcomeOf(finished);
-    sample.sentAt = open.sentAt;
-    sample.endedAt = now();
-    sample.promptTokens = finished.usage.promptTokens;
-    sample.outputTokens = finished.usage.completionTokens;
-    sample.cachedTokens = finished.usage.cachedTokens;
-    sample.ttftMs = finished.timings.ttftMs;
-    sample.tpotMs = finished.timings.tpotMs;
-    sample.e2eMs = finished.timings.e2eMs;
-    sample.queueMs = finished.timings.queueMs;
-    sample.error = finished.error;
-    return sample;
 }
 
 void EngineLoadTarget::takeSteps()

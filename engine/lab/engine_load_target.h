@@ -31,7 +31,6 @@ private:
     };
 
     void takeSteps();
-    [[nodiscard]] LoadSample sampleOf(const Open &open, const RequestFinished &finished) const;
 
     RequestRunner &m_runner;
     Engine &m_engine;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/lab/load_report.h"
 
-#include "engine/api/error.h"
+#include "engine/api/events.h"
 
 #include <algorithm>
 #include <charconv>
@@ -91,7 +91,33 @@ void fillLatencies(std::span<const LoadSample> samples, LoadReport &report)
                     + "\", wanted limits in milliseconds by name, such as ttft:500,tpot:50 (ttft, tpot, e2e)");
 }
 
+LoadOutcome outcomeOf(const RequestFinished &finished)
+{
+    if (finished.reason == FinishReason::Cancelled)
+        return LoadOutcome::Cancelled;
+    if (finished.reason != FinishReason::Failed)
+        return LoadOutcome::Completed;
+    return finished.code == ErrorCode::Busy ? LoadOutcome::Rejected : LoadOutcome::Failed;
+}
+
 } // namespace
+
+LoadSample sampleOf(const RequestFinished &finished, double sentAt, double endedAt)
+{
+    LoadSample sample;
+    sample.outcome = outcomeOf(finished);
+    sample.sentAt = sentAt;
+    sample.endedAt = endedAt;
+    sample.promptTokens = finished.usage.promptTokens;
+    sample.outputTokens = finished.usage.completionTokens;
+    sample.cachedTokens = finished.usage.cachedTokens;
+    sample.ttftMs = finished.timings.ttftMs;
+    sample.tpotMs = finished.timings.tpotMs;
+    sample.e2eMs = finished.timings.e2eMs;
+    sample.queueMs = finished.timings.queueMs;
+    sample.error = finished.error;
+    return sample;
+}
 
 void measureOutputs(LoadSample &sample, std::span<const double> outputTimes)
 {

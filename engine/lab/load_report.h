@@ -10,6 +10,8 @@
 
 namespace engine {
 
+struct RequestFinished;
+
 /// How one request of a load ended.
 enum class LoadOutcome { Completed, Failed, Rejected, Cancelled };
 
@@ -28,6 +30,9 @@ struct LoadSample {
     std::vector<double> itlMs; ///< gaps between outputs, where they were seen one by one
     std::string error;         ///< of a failed or rejected one
 };
+
+/// What an engine says of a request that was sent and has ended at these times.
+[[nodiscard]] LoadSample sampleOf(const RequestFinished &finished, double sentAt, double endedAt);
 
 /// Fills the durations of `sample` from the times at which its outputs were seen. \pre `outputTimes` is not empty,
 /// outputTokens is set

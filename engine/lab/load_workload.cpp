@@ -104,6 +104,19 @@ std::vector<std::size_t> shuffled(std::size_t count, LabRandom &random)
 
 } // namespace
 
+Request requestOf(const LoadRequest &request)
+{
+    Request wanted;
+    if (request.ids.empty())
+        wanted.prompt = request.prompt;
+    else
+        wanted.ids = request.ids;
+    wanted.sampling.temperature = 0;
+    wanted.sampling.ignoreEos = true;
+    wanted.sampling.maxTokens = request.outputTokens;
+    return wanted;
+}
+
 LengthRange parseLengthRange(const std::string &text, const char *option)
 {
     LengthRange range;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "engine/api/request.h"
+
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -23,6 +25,9 @@ struct LoadRequest {
     std::string prompt;   ///< used when `ids` is empty
     int outputTokens = 0; ///< asked for and, end tokens being ignored, given
 };
+
+/// The request to an engine: greedy, with end tokens ignored, so that it gives exactly the output asked for.
+[[nodiscard]] Request requestOf(const LoadRequest &request);
 
 /// Prompts of random tokens, all beginning with the same `sharedPrefix` ones, which come on top of `input`.
 struct RandomWorkload {

@@ -7,29 +7,6 @@
 #include <utility>
 
 namespace engine {
-namespace {
-
-LoadSample sampleOf(const ModelledOutcome &outcome)
-{
-    const RequestFinished &finished = outcome.finished;
-    LoadSample sample;
-    sample.outcome = finished.reason != FinishReason::Failed ? LoadOutcome::Completed
-        : finished.code == ErrorCode::Busy                   ? LoadOutcome::Rejected
-                                                             : LoadOutcome::Failed;
-    sample.sentAt = outcome.request.arrival;
-    sample.endedAt = outcome.endedAt;
-    sample.promptTokens = finished.usage.promptTokens;
-    sample.outputTokens = finished.usage.completionTokens;
-    sample.cachedTokens = finished.usage.cachedTokens;
-    sample.ttftMs = finished.timings.ttftMs;
-    sample.tpotMs = finished.timings.tpotMs;
-    sample.e2eMs = finished.timings.e2eMs;
-    sample.queueMs = finished.timings.queueMs;
-    sample.error = finished.error;
-    return sample;
-}
-
-} // namespace
 
 ModelledSetup defaultSetup(const ModelledTarget &target)
 {
@@ -58,7 +35,7 @@ LoadReport runSide(const ModelledTarget &target, const ModelledSetup &setup, std
     };
     std::vector<LoadSample> samples;
     for (const ModelledOutcome &outcome : runModelled(setup, requests, cost, onStep, followUp))
-        samples.push_back(sampleOf(outcome));
+        samples.push_back(sampleOf(outcome.finished, outcome.request.arrival, outcome.endedAt));
     figures.preemptions = last.preemptions;
     if (last.prefixQueryTokens > 0)
         figures.prefixHitRate = static_cast<double>(last.prefixHitTokens) / static_cast<double>(last.prefixQueryTokens);

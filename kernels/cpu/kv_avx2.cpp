@@ -2,6 +2,7 @@
 // Stored keys and values on AVX2.
 #include "kernels/cpu/kv_vector.h"
 #include "kernels/cpu/tiles_avx2.h"
+#include "kernels/cpu/vector_avx2.h"
 
 namespace kernels {
 
@@ -32,19 +33,6 @@ __m128i lowBytes(I numbers)
     const I gathered = _mm256_shuffle_epi8(numbers, _mm256_set1_epi32(0x0c080400));
     const __m128i low = _mm256_castsi256_si128(gathered);
     return _mm_unpacklo_epi32(low, _mm256_extracti128_si256(gathered, 1));
-}
-
-/// Largest magnitude as the bits of a float: whole numbers order them, infinity and NaN above all.
-int largestBits(const F (&v)[4])
-{
-    const I magnitude = _mm256_set1_epi32(0x7fffffff);
-    I largest = _mm256_setzero_si256();
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i)
-        largest = _mm256_max_epi32(largest, _mm256_and_si256(_mm256_castps_si256(v[i]), magnitude));
-    __m128i m = _mm_max_epi32(_mm256_castsi256_si128(largest), _mm256_extracti128_si256(largest, 1));
-    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
-    return _mm_cvtsi128_si32(_mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1)));
 }
 
 void storeQuantBlock(const float *x, int count, char *target)

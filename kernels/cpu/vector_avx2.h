@@ -41,5 +41,18 @@ inline __attribute__((always_inline)) I firstOnes(std::int64_t left)
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(left)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
+/// Largest magnitude of a block as the bits of a float: whole numbers order them, NaN above infinity above all.
+inline int largestBits(const F (&v)[4])
+{
+    const I magnitude = _mm256_set1_epi32(0x7fffffff);
+    I largest = _mm256_setzero_si256();
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i)
+        largest = _mm256_max_epi32(largest, _mm256_and_si256(_mm256_castps_si256(v[i]), magnitude));
+    __m128i m = _mm_max_epi32(_mm256_castsi256_si128(largest), _mm256_extracti128_si256(largest, 1));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
+    return _mm_cvtsi128_si32(_mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1)));
+}
+
 } // namespace
 } // namespace kernels
