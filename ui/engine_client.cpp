@@ -87,6 +87,7 @@ public:
         if (e.reason == engine::FinishReason::Failed)
             qInfo("request %llu failed: %s", static_cast<unsigned long long>(e.id), e.error.c_str());
         m_client.m_active.remove(e.id);
+        m_client.m_fixed.remove(e.id);
         m_client.updatePolling();
         emit m_client.requestFinished(e.id, e);
     }
@@ -182,6 +183,13 @@ quint64 EngineClient::submit(engine::Request request)
     return id;
 }
 
+quint64 EngineClient::submitFixed(engine::Request request)
+{
+    const quint64 id = submit(std::move(request));
+    m_fixed.insert(id);
+    return id;
+}
+
 QList<quint64> EngineClient::submitAll(std::vector<engine::Request> requests)
 {
     std::vector<engine::SamplingParams> samplings;
@@ -221,8 +229,10 @@ void EngineClient::cancel(quint64 id)
 
 void EngineClient::cancelAll()
 {
-    for (const quint64 id : m_active.keys())
-        m_engine->cancel(id);
+    for (const quint64 id : m_active.keys()) {
+        if (!m_fixed.contains(id))
+            m_engine->cancel(id);
+    }
 }
 
 // Among the series that the fewest active requests have, the one after the last one given, so that neighbours differ.
@@ -263,6 +273,8 @@ void EngineClient::setSampling(const engine::SamplingParams &sampling)
     m_requestedSampling = sampling;
     m_sampling = allowedSampling(sampling);
     for (const quint64 id : m_active.keys()) {
+        if (m_fixed.contains(id))
+            continue;
         const engine::SamplingParams &own = m_active[id];
         engine::SamplingParams changed = m_sampling;
         changed.seed = own.seed;
@@ -304,6 +316,12 @@ quint64 EngineClient::setThreads(int threads)
     return requested(EngineSetting::Threads, m_model ? m_engine->setThreads(threads) : 0);
 }
 
+quint64 EngineClient::setRules(const engine::AdmissionRules &rules)
+{
+    static_cast<engine::AdmissionRules &>(m_config) = rules;
+    return requested(EngineSetting::Rules, m_model ? m_engine->setRules(rules) : 0);
+}
+
 quint64 EngineClient::requested(EngineSetting setting, quint64 revision)
 {
     m_pending[std::size_t(setting)] = revision;
@@ -329,6 +347,9 @@ void EngineClient::takeModel(const engine::ModelInfo &info)
         setKvPool(m_config.kv);
     if (m_config.threads != m_loadingConfig.threads)
         setThreads(m_config.threads);
+    const engine::AdmissionRules rules = m_config;
+    if (rules != static_cast<const engine::AdmissionRules &>(m_loadingConfig))
+        setRules(rules);
 }
 
 void EngineClient::takeLoadFailure(const engine::LoadFailed &failure)
@@ -402,10 +423,15 @@ void EngineClient::updatePolling()
     }
 }
 
-void EngineClient::poll()
+void EngineClient::takeSteps()
 {
     if (const std::vector<engine::StepStats> steps = m_engine->takeSteps(); !steps.empty())
         emit stepsTaken(steps);
+}
+
+void EngineClient::poll()
+{
+    takeSteps();
     if (m_blockViewers > 0) {
         if (auto map = m_engine->blockMap(); map != m_lastMap) {
             m_lastMap = std::move(map);

@@ -6,6 +6,7 @@
 #include <QHash>
 #include <QList>
 #include <QObject>
+#include <QSet>
 #include <QString>
 
 #include <array>
@@ -19,7 +20,7 @@ class QTimer;
 namespace ui {
 
 /// The groups of engine settings that are applied, and answered, as one.
-enum class EngineSetting { Limits, KvPool, Threads };
+enum class EngineSetting { Limits, KvPool, Threads, Rules };
 
 /// The only object of the window that knows the engine: turns calls into commands and events into signals.
 ///
@@ -48,6 +49,9 @@ public:
     // Requests
     /// Fills nothing in: sampling is the caller's, usually sampling(). Answers arrive later, never inside the call.
     quint64 submit(engine::Request request);
+    /// A request of a measurement: it keeps the sampling it has whatever setSampling() is told, and cancelAll() leaves
+    /// it to its owner.
+    quint64 submitFixed(engine::Request request);
     QList<quint64> submitAll(std::vector<engine::Request> requests);
     void cancel(quint64 id);
     void cancelAll();
@@ -77,6 +81,7 @@ public:
     quint64 setLimits(const engine::BatchLimits &limits);
     quint64 setKvPool(const engine::KvPoolConfig &kv);
     quint64 setThreads(int threads);
+    quint64 setRules(const engine::AdmissionRules &rules);
     /// Asked for and not yet answered by parametersApplied.
     [[nodiscard]] bool isPending(EngineSetting setting) const { return m_pending[int(setting)] != 0; }
     /// Why the effective value differs from the requested one, from the last answer; empty when it does not.
@@ -88,6 +93,8 @@ public:
     void watchSteps(bool on);
     void watchBlocks(bool on);
     void watchDevices(bool on);
+    /// Emits the steps made so far instead of at the next poll: those of every request that has ended are in it.
+    void takeSteps();
     [[nodiscard]] engine::EngineTotals totals() const;
     /// Asks for one block's text off this thread; answers with blockTextReady.
     void requestBlockText(int block);
@@ -150,11 +157,12 @@ private:
     engine::SamplingParams m_requestedSampling;
     QString m_loadingPath;
     QHash<quint64, engine::SamplingParams> m_active; ///< running and waiting requests
+    QSet<quint64> m_fixed;                           ///< those of them from submitFixed()
     QHash<quint64, int> m_series;
     QHash<quint64, QString> m_names;
     QList<quint64> m_order; ///< ids with a series, oldest first, so that the tables stay bounded
-    std::array<quint64, 3> m_pending{};
-    std::array<QString, 3> m_notes;
+    std::array<quint64, 4> m_pending{};
+    std::array<QString, 4> m_notes;
     int m_stepViewers = 0;
     int m_blockViewers = 0;
     int m_deviceViewers = 0;

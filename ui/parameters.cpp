@@ -46,6 +46,16 @@ template<typename Config, typename Visit> bool visitConfig(Config &config, std::
         visit(config.kv.budgetBytes);
     else if (key == "num-gpu-blocks-override")
         visit(config.kv.numBlocks);
+    else if (key == "enable-prefix-caching")
+        visit(config.kv.prefixCaching);
+    else if (key == "scheduling-policy")
+        visit(config.policy);
+    else if (key == "admission-reserve")
+        visit(config.admissionReserve);
+    else if (key == "max-num-queued-reqs")
+        visit(config.maxNumQueuedReqs);
+    else if (key == "max-num-queued-tokens")
+        visit(config.maxNumQueuedTokens);
     else if (key == "threads")
         visit(config.threads);
     else if (key == "max-model-len")
@@ -65,6 +75,12 @@ struct Reader {
 struct Writer {
     double value;
     void operator()(double &field) const { field = value; }
+    void operator()(bool &field) const { field = value != 0; }
+    void operator()(engine::SchedulingPolicy &field) const
+    {
+        field = engine::SchedulingPolicy(std::lround(std::fmax(0, std::fmin(value, 2))));
+    }
+    void operator()(std::int64_t &field) const { field = std::llround(std::fmax(-9e18, std::fmin(value, 9e18))); }
     void operator()(int &field) const
     {
         constexpr double most = std::numeric_limits<int>::max();

@@ -15,13 +15,6 @@ namespace {
 
 constexpr qsizetype recentLimit = 12;
 
-constexpr const char *samplingKeys[] = {
-    "temperature",       "top-k",     "top-p", "min-p", "repetition-penalty", "presence-penalty",
-    "frequency-penalty", "max-tokens"};
-constexpr const char *engineKeys[] = {"max-num-seqs",          "max-num-batched-tokens",  "block-size",
-                                      "kv-cache-memory-bytes", "num-gpu-blocks-override", "threads",
-                                      "max-model-len",         "memory-reserve"};
-
 // A relative path in such a variable is invalid by the specification and ignored.
 QString base(const char *variable, const char *fallback)
 {
@@ -29,31 +22,33 @@ QString base(const char *variable, const char *fallback)
     return QDir::isAbsolutePath(value) ? value : QDir::homePath() + QLatin1Char('/') + QLatin1String(fallback);
 }
 
-template<typename Target, std::size_t n>
-void readValues(const QSettings &store, const QString &group, const char *const (&keys)[n], Target &target,
-                bool keepFaulty)
+QString keyOf(const engine::ParameterSpec &spec)
 {
-    for (const char *key : keys) {
+    const auto text = [](std::string_view view) { return QString::fromUtf8(view.data(), qsizetype(view.size())); };
+    return text(spec.group) + QLatin1Char('/') + text(spec.key);
+}
+
+template<typename Target> void readValues(const QSettings &store, Target &target, bool keepFaulty)
+{
+    for (const engine::ParameterSpec &spec : engine::parameterSpecs()) {
         bool ok = false;
-        const double value = store.value(group + QLatin1String(key)).toDouble(&ok);
-        const engine::ParameterSpec *spec = engine::findParameter(key);
-        if (!ok || !spec || std::isnan(value))
+        const double value = store.value(keyOf(spec)).toDouble(&ok);
+        if (!ok || std::isnan(value) || !parameterValue(target, spec.key))
             continue;
-        if (const std::string fault = engine::checkParameter(*spec, value); !fault.empty()) {
+        if (const std::string fault = engine::checkParameter(spec, value); !fault.empty()) {
             qInfo("%s: %s", qPrintable(store.fileName()), fault.c_str());
             if (!keepFaulty)
                 continue;
         }
-        setParameterValue(target, key, value);
+        setParameterValue(target, spec.key, value);
     }
 }
 
-template<typename Source, std::size_t n>
-void writeValues(QSettings &store, const QString &group, const char *const (&keys)[n], const Source &source)
+template<typename Source> void writeValues(QSettings &store, const Source &source)
 {
-    for (const char *key : keys) {
-        if (const auto value = parameterValue(source, key))
-            store.setValue(group + QLatin1String(key), *value);
+    for (const engine::ParameterSpec &spec : engine::parameterSpecs()) {
+        if (const auto value = parameterValue(source, spec.key))
+            store.setValue(keyOf(spec), *value);
     }
 }
 
@@ -106,27 +101,26 @@ void Settings::setThemeMode(ThemeMode mode)
 engine::SamplingParams Settings::sampling() const
 {
     engine::SamplingParams sampling;
-    readValues(m_store, QStringLiteral("sampling/"), samplingKeys, sampling,
-               true); // shown as asked for, beside what is used
+    readValues(m_store, sampling, true); // shown as asked for, beside what is used
     return sampling;
 }
 
 void Settings::setSampling(const engine::SamplingParams &sampling)
 {
-    writeValues(m_store, QStringLiteral("sampling/"), samplingKeys, sampling);
+    writeValues(m_store, sampling);
     emit changed(QStringLiteral("sampling"));
 }
 
 engine::EngineConfig Settings::engineConfig() const
 {
     engine::EngineConfig config;
-    readValues(m_store, QStringLiteral("engine/"), engineKeys, config, false);
+    readValues(m_store, config, false);
     return config;
 }
 
 void Settings::setEngineConfig(const engine::EngineConfig &config)
 {
-    writeValues(m_store, QStringLiteral("engine/"), engineKeys, config);
+    writeValues(m_store, config);
     emit changed(QStringLiteral("engine"));
 }
 

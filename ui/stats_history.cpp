@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/stats_history.h"
 
+#include "engine/api/parameters.h"
 #include "ui/engine_client.h"
 #include "ui/format.h"
 
@@ -23,22 +24,55 @@ double localSeconds()
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/// What the effective values of two moments differ in, as far as it can change live.
 QString changeText(const engine::EngineConfig &before, const engine::EngineConfig &after)
 {
-    const auto change = [](const QString &name, qint64 from, qint64 to) {
-        return QStringLiteral("%1 %2 → %3").arg(name, format::count(from), format::count(to));
+    QStringList changes;
+    const auto changed = [&changes](const QString &name, const QString &from, const QString &to) {
+        if (from != to)
+            changes << QStringLiteral("%1 %2 → %3").arg(name, from, to);
     };
-    if (before.kv.blockTokens != after.kv.blockTokens)
-        return change(StatsHistory::tr("block"), before.kv.blockTokens, after.kv.blockTokens);
-    if (before.limits.maxNumSeqs != after.limits.maxNumSeqs)
-        return change(StatsHistory::tr("sequences"), before.limits.maxNumSeqs, after.limits.maxNumSeqs);
-    if (before.limits.maxNumBatchedTokens != after.limits.maxNumBatchedTokens)
-        return change(StatsHistory::tr("batch tokens"), before.limits.maxNumBatchedTokens,
-                      after.limits.maxNumBatchedTokens);
-    if (before.kv.numBlocks != after.kv.numBlocks)
-        return change(StatsHistory::tr("blocks"), before.kv.numBlocks, after.kv.numBlocks);
-    if (before.threads != after.threads)
-        return change(StatsHistory::tr("threads"), before.threads, after.threads);
+    const auto counted = [&changed](const QString &name, qint64 from, qint64 to) {
+        changed(name, format::count(from), format::count(to));
+    };
+    const auto policy = [](engine::SchedulingPolicy value) {
+        const std::string_view name = engine::findParameter("scheduling-policy")->choices[std::size_t(value)];
+        return QString::fromUtf8(name.data(), qsizetype(name.size()));
+    };
+    const auto unlimited = [](qint64 value) {
+        return value == 0 ? StatsHistory::tr("no limit") : format::count(value);
+    };
+    const auto switched = [](bool on) { return on ? StatsHistory::tr("on") : StatsHistory::tr("off"); };
+    counted(StatsHistory::tr("block"), before.kv.blockTokens, after.kv.blockTokens);
+    if (changes.isEmpty()) // a pool of other blocks has another number of them
+        counted(StatsHistory::tr("blocks"), before.kv.numBlocks, after.kv.numBlocks);
+    changed(StatsHistory::tr("prefix cache"), switched(before.kv.prefixCaching), switched(after.kv.prefixCaching));
+    counted(StatsHistory::tr("sequences"), before.limits.maxNumSeqs, after.limits.maxNumSeqs);
+    counted(StatsHistory::tr("batch tokens"), before.limits.maxNumBatchedTokens, after.limits.maxNumBatchedTokens);
+    counted(StatsHistory::tr("threads"), before.threads, after.threads);
+    changed(StatsHistory::tr("policy"), policy(before.policy), policy(after.policy));
+    changed(StatsHistory::tr("reserve"), format::percent(before.admissionReserve),
+            format::percent(after.admissionReserve));
+    changed(StatsHistory::tr("queued requests"), unlimited(before.maxNumQueuedReqs), unlimited(after.maxNumQueuedReqs));
+    changed(StatsHistory::tr("queued tokens"), unlimited(before.maxNumQueuedTokens),
+            unlimited(after.maxNumQueuedTokens));
+    return changes.join(QStringLiteral(", "));
+}
+
+QString noticeText(engine::EngineNotice::Kind kind)
+{
+    switch (kind) {
+    case engine::EngineNotice::Kind::StepStalled:
+        return StatsHistory::tr("step hangs");
+    case engine::EngineNotice::Kind::StepResumed:
+        return StatsHistory::tr("step goes on");
+    case engine::EngineNotice::Kind::Overheated:
+        return StatsHistory::tr("too hot");
+    case engine::EngineNotice::Kind::Cooled:
+        return StatsHistory::tr("cooled");
+    case engine::EngineNotice::Kind::AuditFailed:
+        return StatsHistory::tr("pool made anew");
+    }
     return {};
 }
 
@@ -56,12 +90,9 @@ StatsHistory::StatsHistory(EngineClient &client, QObject *parent)
         m_effective = info.effective;
         m_hasEffective = true;
     });
-    connect(&client, &EngineClient::parametersApplied, this, [this](const engine::ParametersApplied &applied) {
-        if (const QString text = m_hasEffective ? changeText(m_effective, applied.effective) : QString();
-            !text.isEmpty())
-            addMarker(text);
-        m_effective = applied.effective;
-    });
+    connect(&client, &EngineClient::parametersApplied, this, &StatsHistory::takeApplied);
+    connect(&client, &EngineClient::noticed, this,
+            [this](const engine::EngineNotice &notice) { addMarker({now(), noticeText(notice.kind), true}); });
 }
 
 double StatsHistory::now() const
@@ -69,9 +100,17 @@ double StatsHistory::now() const
     return m_steps == 0 ? 0 : std::max(m_last.time, localSeconds() - m_offset);
 }
 
-void StatsHistory::addMarker(const QString &text)
+void StatsHistory::takeApplied(const engine::ParametersApplied &applied)
 {
-    m_markers.append({now(), text});
+    const QString text = m_hasEffective ? changeText(m_effective, applied.effective) : QString();
+    m_effective = applied.effective;
+    if (!text.isEmpty())
+        addMarker({now(), text, applied.revision == 0, applied.step > m_last.step ? applied.step : 0});
+}
+
+void StatsHistory::addMarker(const Marker &marker)
+{
+    m_markers.append(marker);
     if (m_markers.size() > rememberedMarkers)
         m_markers.removeFirst();
     emit changed();
@@ -92,6 +131,12 @@ void StatsHistory::takeStep(const engine::StepStats &step)
 {
     ++m_steps;
     m_last = step;
+    for (Marker &marker : m_markers) {
+        if (marker.step != 0 && marker.step <= step.step) { // now its place is known
+            marker.time = step.time - step.duration;
+            marker.step = 0;
+        }
+    }
     spread(step.time - step.duration, step.time, step.decodeTokens, step.prefillTokens);
     if (Bin *bin = binAt(step.time)) {
         bin->running = std::max(bin->running, step.running);

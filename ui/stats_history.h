@@ -77,10 +77,12 @@ public:
     struct Marker {
         double time;
         QString text;
+        bool notice = false; ///< of the engine itself, not of a knob
+        quint64 step = 0;    ///< first step that it concerns, while that has not been seen
     };
-    /// Changes of knobs, oldest first.
+    /// Confirmed changes of knobs and notices of the engine, oldest first.
     [[nodiscard]] const QList<Marker> &markers() const { return m_markers; }
-    void addMarker(const QString &text);
+    void addMarker(const QString &text) { addMarker({now(), text}); }
 
 signals:
     void changed();
@@ -106,6 +108,8 @@ private:
     void take(const std::vector<engine::StepStats> &steps);
     void takeStep(const engine::StepStats &step);
     void takeRows(const engine::StepStats &step);
+    void takeApplied(const engine::ParametersApplied &applied);
+    void addMarker(const Marker &marker);
     void spread(double begin, double end, double decode, double prefill);
     void finish(quint64 id);
     Bin *binAt(double time);

@@ -12,6 +12,9 @@ namespace {
 
 constexpr double mebibyte = 1024.0 * 1024.0;
 
+constexpr std::array<std::string_view, 3> policies{"fcfs", "priority", "shortest"};
+constexpr std::array<std::string_view, 2> offOn{"off", "on"};
+
 constexpr std::array specs{
     ParameterSpec{"temperature", "Temperature", "", 0, 5, 0.01, 0.8, Applies::NextStep, "sampling",
                   "Flattens the choice between tokens; 0 always takes the most probable one."},
@@ -44,6 +47,18 @@ constexpr std::array specs{
                   "Sets the number of KV blocks itself; 0 derives it from the memory."},
     ParameterSpec{"threads", "Threads", "threads", 0, 1024, 1, 0, Applies::NextStep, "engine",
                   "CPU threads that compute; 0 takes one for every core."},
+    ParameterSpec{"scheduling-policy", "Scheduling policy", "", 0, 2, 1, 0, Applies::NextStep, "engine",
+                  "Who is let in next: the first to come, the most important, or the shortest prompt.", false,
+                  policies},
+    ParameterSpec{"admission-reserve", "Admission reserve", "", 0, 0.9, 0.01, 0.2, Applies::NextStep, "engine",
+                  "Share of the KV pool kept free when a request joins running ones; less of it preempts more often."},
+    ParameterSpec{"max-num-queued-reqs", "Queued requests", "requests", 0, 1000000, 1, 0, Applies::NextStep, "engine",
+                  "Requests that may wait for a place, others are refused at once; 0 sets no limit."},
+    ParameterSpec{"max-num-queued-tokens", "Queued tokens", "tokens", 0, 1073741824, 1, 0, Applies::NextStep, "engine",
+                  "Prompt tokens that may wait for a place, others are refused at once; 0 sets no limit."},
+    ParameterSpec{"enable-prefix-caching", "Prefix cache", "", 0, 1, 1, 1, Applies::NextStep, "engine",
+                  "Keeps the blocks of ended requests, so that prompts which begin alike are not computed again.",
+                  false, offOn},
     ParameterSpec{"max-model-len", "Max context", "tokens", 0, 1073741824, 1, 0, Applies::Reload, "engine",
                   "Prompt and answer of one request together; 0 takes the model's own, at most 8192."},
     ParameterSpec{"memory-reserve", "Memory reserve", "", 0, 0.9, 0.01, 0.2, Applies::Reload, "engine",

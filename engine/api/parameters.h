@@ -20,9 +20,10 @@ struct ParameterSpec {
     double step = 0; ///< smallest change; 1 for whole numbers
     double defaultValue = 0;
     Applies applies = Applies::NextStep;
-    std::string_view group;   ///< "sampling" or "engine"
-    std::string_view help;    ///< one sentence: what it does and what it costs
-    bool powersOfTwo = false; ///< values are minimum, 2 * minimum, ...
+    std::string_view group;                      ///< "sampling" or "engine"
+    std::string_view help;                       ///< one sentence: what it does and what it costs
+    bool powersOfTwo = false;                    ///< values are minimum, 2 * minimum, ...
+    std::span<const std::string_view> choices{}; ///< names of the values 0, 1, ...; empty for a number
 };
 
 [[nodiscard]] std::span<const ParameterSpec> parameterSpecs();

@@ -78,11 +78,12 @@ struct StepStats {
     std::uint64_t prefixQueryTokens = 0; ///< since load
     std::uint64_t prefixHitTokens = 0;   ///< since load
     std::vector<StepRow> rows;
-    std::vector<RequestId> admitted;  ///< before this step; resumed ones too
-    std::vector<RequestId> preempted; ///< since the step before
-    int answeredPromptTokens = 0;     ///< prompt tokens of the requests whose first token came in this step
-    std::vector<double> ttftMs;       ///< of requests whose first token came in this step
-    std::vector<double> itlMs;        ///< gaps of the tokens of this step, one each
+    std::vector<RequestId> admitted;    ///< before this step; resumed ones too
+    std::vector<RequestId> preempted;   ///< since the step before
+    int answeredPromptTokens = 0;       ///< prompt tokens of the requests whose first token came in this step
+    std::vector<double> ttftMs;         ///< of requests whose first token came in this step
+    std::vector<double> itlMs;          ///< gaps of the tokens of this step, one each
+    std::vector<RequestId> itlRequests; ///< whose gap each of itlMs is
 };
 
 enum class BlockState : std::uint8_t { Free, Used, Cached };

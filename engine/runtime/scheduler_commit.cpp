@@ -79,6 +79,7 @@ void Scheduler::append(Sequence &sequence, int token, StepStats &stats, double n
         stats.ttftMs.push_back((now - sequence.arrivedAt) * 1000.0);
     } else {
         stats.itlMs.push_back((now - sequence.lastTokenAt) * 1000.0);
+        stats.itlRequests.push_back(sequence.id);
     }
     sequence.lastTokenAt = now;
 }

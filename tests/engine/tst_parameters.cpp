@@ -23,6 +23,10 @@ private slots:
             const std::string key(spec.key);
             QVERIFY2(keys.insert(spec.key).second, key.c_str());
             QVERIFY2(findParameter(spec.key) == &spec, key.c_str());
+            if (!spec.choices.empty())
+                QVERIFY2(spec.minimum == 0 && spec.step == 1
+                             && spec.maximum == static_cast<double>(spec.choices.size() - 1),
+                         key.c_str());
             for (const char c : spec.key)
                 QVERIFY2((std::islower(c) != 0) || (std::isdigit(c) != 0) || c == '-', key.c_str());
             QVERIFY2(spec.minimum < spec.maximum && spec.step > 0, key.c_str());
@@ -57,6 +61,11 @@ private slots:
         QCOMPARE(defaultOf("threads"), static_cast<double>(config.threads));
         QCOMPARE(defaultOf("max-model-len"), static_cast<double>(config.maxModelLen));
         QCOMPARE(defaultOf("memory-reserve"), config.memoryReserve);
+        QCOMPARE(defaultOf("admission-reserve"), config.admissionReserve);
+        QCOMPARE(defaultOf("max-num-queued-reqs"), static_cast<double>(config.maxNumQueuedReqs));
+        QCOMPARE(defaultOf("max-num-queued-tokens"), static_cast<double>(config.maxNumQueuedTokens));
+        QCOMPARE(defaultOf("scheduling-policy"), static_cast<double>(config.policy));
+        QCOMPARE(defaultOf("enable-prefix-caching"), config.kv.prefixCaching ? 1.0 : 0.0);
     }
 
     void faultsNameKeyValueAndRange()

@@ -393,6 +393,7 @@ StepRow FakeEngine::advanceLocked(RequestId id, Running &running, StepStats &sta
             m_totals.prefixHitTokens += std::uint64_t(m_script.cachedTokens);
         } else {
             stats.itlMs.push_back((stats.time - running.lastToken) * 1000);
+            stats.itlRequests.push_back(id);
         }
         running.lastToken = stats.time;
         pushLocked(std::move(event));

@@ -175,6 +175,27 @@ private slots:
         emit m_client->parametersApplied(applied);
         QCOMPARE(m_history->markers().size(), 1);
         QCOMPARE(m_history->markers()[0].text, QStringLiteral("block 16 → 32"));
+        QVERIFY(m_history->markers()[0].notice); // revision 0: the engine did it by itself
+        applied.revision = 7;
+        applied.step = m_history->lastStep()->step + 1;
+        applied.effective.policy = engine::SchedulingPolicy::Shortest;
+        applied.effective.admissionReserve = 0.5;
+        emit m_client->parametersApplied(applied);
+        QCOMPARE(m_history->markers().size(), 2);
+        QCOMPARE(m_history->markers()[1].text, QStringLiteral("policy fcfs → shortest, reserve 20 % → 50 %"));
+        QVERIFY(!m_history->markers()[1].notice);
+        emit m_client->stepsTaken({stepAt(12, 0.5, 1, 0)});
+        QCOMPARE(m_history->markers()[1].time, 11.5); // where its first step began
+    }
+
+    void noticesBecomeMarkers()
+    {
+        engine::EngineNotice notice;
+        notice.kind = engine::EngineNotice::Kind::Overheated;
+        notice.message = "cpu is at 91 C";
+        emit m_client->noticed(notice);
+        QCOMPARE(m_history->markers().size(), 1);
+        QVERIFY(m_history->markers()[0].notice && !m_history->markers()[0].text.isEmpty());
     }
 
     void histogramCountsEverything()

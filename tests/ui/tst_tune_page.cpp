@@ -8,6 +8,8 @@
 #include "ui/tune/tune_page.h"
 #include "ui/widgets/knob_slider.h"
 
+#include <QAbstractButton>
+#include <QButtonGroup>
 #include <QPushButton>
 #include <QSignalSpy>
 #include <QTemporaryDir>
@@ -107,6 +109,31 @@ private slots:
         QCOMPARE(m_fake->config().limits.maxNumSeqs, 1);
         QTRY_VERIFY(std::isnan(slider->track()->ring())); // answered: effective equals requested
         QCOMPARE(m_settings->engineConfig().limits.maxNumSeqs, 1);
+    }
+
+    void namedValuesAreButtons()
+    {
+        KnobSlider *policy = knob("scheduling-policy");
+        QVERIFY(policy->choices() && policy->choices()->buttons().size() == 3);
+        policy->choices()->button(2)->click();
+        QCOMPARE(m_fake->config().policy, engine::SchedulingPolicy::Shortest);
+        QTRY_VERIFY(!policy->differs());
+        QCOMPARE(m_settings->engineConfig().policy, engine::SchedulingPolicy::Shortest);
+        knob("enable-prefix-caching")->choices()->button(0)->click();
+        QVERIFY(!m_fake->config().kv.prefixCaching);
+        m_page->showKnob("scheduling-policy"); // a knob without a line can be shown, too
+    }
+
+    void rulesAreSentAndKept()
+    {
+        QTest::keyClick(knob("max-num-queued-reqs")->track(), Qt::Key_Right);
+        QTest::keyClick(knob("admission-reserve")->track(), Qt::Key_Home);
+        QTest::keyClick(knob("max-num-queued-tokens")->track(), Qt::Key_Right);
+        QCOMPARE(m_fake->config().maxNumQueuedReqs, 1);
+        QCOMPARE(m_fake->config().maxNumQueuedTokens, std::int64_t{1});
+        QCOMPARE(m_fake->config().admissionReserve, 0.0);
+        QTRY_VERIFY(!knob("max-num-queued-reqs")->differs());
+        QCOMPARE(m_settings->engineConfig().maxNumQueuedReqs, 1);
     }
 
     void poolShowsWhatIsInForceUntilItChanges()

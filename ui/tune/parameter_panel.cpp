@@ -29,6 +29,9 @@ EngineSetting settingOf(std::string_view key)
 {
     if (key == "max-num-seqs" || key == "max-num-batched-tokens")
         return EngineSetting::Limits;
+    if (key == "scheduling-policy" || key == "admission-reserve" || key == "max-num-queued-reqs"
+        || key == "max-num-queued-tokens")
+        return EngineSetting::Rules;
     return key == "threads" ? EngineSetting::Threads : EngineSetting::KvPool;
 }
 
@@ -77,7 +80,7 @@ int ParameterPanel::deviations() const
     int count = 0;
     for (const KnobSlider *knob : m_knobs) {
         const auto asked = parameterValue(m_client.requestedSampling(), knob->spec().key);
-        count += asked ? !engine::checkParameter(knob->spec(), *asked).empty() : !std::isnan(knob->track()->ring());
+        count += asked ? !engine::checkParameter(knob->spec(), *asked).empty() : knob->differs();
     }
     return count;
 }
@@ -112,6 +115,9 @@ void ParameterPanel::changeEngine(std::string_view key, double value)
         break;
     case EngineSetting::Threads:
         m_client.setThreads(config.threads);
+        break;
+    case EngineSetting::Rules:
+        m_client.setRules(config);
         break;
     }
 }
@@ -154,7 +160,8 @@ void ParameterPanel::refreshEngineKnob(KnobSlider &knob)
     }
     const EngineSetting setting = settingOf(key);
     const bool pending = m_client.isPending(setting);
-    knob.setPending(pending && setting != EngineSetting::Limits); // a pool may take a while
+    const bool slow = setting == EngineSetting::KvPool || setting == EngineSetting::Threads; // these may take a while
+    knob.setPending(pending && slow);
     const QString note = m_client.note(setting);
     if (pending)
         knob.setConsequence(tr("applies at the next step"));

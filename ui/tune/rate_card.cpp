@@ -51,7 +51,7 @@ void RateCard::feed()
     m_plot->setVisible(!quiet(decode) || !quiet(prefill) || !m_history.markers().empty());
     QList<Plot::Marker> markers;
     for (const StatsHistory::Marker &marker : m_history.markers())
-        markers.append({marker.time, marker.text});
+        markers.append({marker.time, marker.text, marker.notice});
     m_plot->setMarkers(markers);
 }
 

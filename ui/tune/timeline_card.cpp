@@ -110,10 +110,12 @@ void TimelineCard::paintContent(QPainter &painter, const QRectF &rect)
                 paint::bar(painter, {from, y + 3, std::max(1.5, to - from), 11}, color, 2, opacity);
         }
     }
+    std::vector<paint::Mark> marks;
     for (const StatsHistory::Marker &marker : m_history.markers()) {
         if (marker.time > start)
-            paint::marker(painter, theme(), plot.adjusted(0, 0, 0, 2), x(marker.time), marker.text);
+            marks.push_back({x(marker.time), marker.text, marker.notice});
     }
+    paint::markers(painter, theme(), plot.adjusted(0, 0, 0, 2), marks);
     paint::text(painter, {plot.x(), rect.bottom() - 14, 160, 16}, tr("%1 s ago").arg(qRound(span)), theme().ui(11),
                 c.quiet);
     paint::text(painter, {plot.right() - 60, rect.bottom() - 14, 60, 16}, tr("now"), theme().ui(11), c.quiet,

@@ -118,7 +118,7 @@ void TunePage::showKnob(std::string_view key)
     for (const ParameterPanel *panel : {m_sampling, m_engine}) {
         if (KnobSlider *knob = panel->knob(key)) {
             m_scroll->ensureWidgetVisible(knob, 0, 120);
-            knob->track()->setFocus(Qt::ShortcutFocusReason);
+            knob->takeFocus(Qt::ShortcutFocusReason);
         }
     }
 }
@@ -131,6 +131,7 @@ void TunePage::reset()
     m_client.setLimits(defaults.limits);
     m_client.setKvPool(defaults.kv);
     m_client.setThreads(defaults.threads);
+    m_client.setRules(defaults);
     engine::EngineConfig config = m_client.config();
     config.maxModelLen = defaults.maxModelLen;
     config.memoryReserve = defaults.memoryReserve;

@@ -2,8 +2,10 @@
 #include "ui/widgets/knob_slider.h"
 
 #include "ui/format.h"
+#include "ui/widgets/pill.h"
 
 #include <QBoxLayout>
+#include <QButtonGroup>
 #include <QLabel>
 #include <QLineEdit>
 #include <QStyle>
@@ -33,7 +35,7 @@ QString zeroName(const engine::ParameterSpec &spec)
     if (spec.key == "threads" || spec.key == "kv-cache-memory-bytes" || spec.key == "max-model-len"
         || spec.key == "num-gpu-blocks-override")
         return KnobSlider::tr("auto");
-    if (spec.key == "max-tokens")
+    if (spec.key == "max-tokens" || spec.key == "max-num-queued-reqs" || spec.key == "max-num-queued-tokens")
         return KnobSlider::tr("no limit");
     if (spec.key == "top-k" || spec.key == "min-p")
         return KnobSlider::tr("off");
@@ -90,6 +92,11 @@ KnobSlider::KnobSlider(Theme &theme, const engine::ParameterSpec &spec, QWidget 
     column->setSpacing(1);
     column->addLayout(top);
     column->addWidget(m_track);
+    if (!spec.choices.empty()) {
+        m_edit->hide();
+        m_track->hide();
+        column->addWidget(createChoices());
+    }
     column->addWidget(m_note);
 
     connect(m_track, &KnobTrack::moved, this, &KnobSlider::request);
@@ -98,6 +105,37 @@ KnobSlider::KnobSlider(Theme &theme, const engine::ParameterSpec &spec, QWidget 
     connect(&m_theme, &Theme::changed, this, &KnobSlider::refreshFonts);
     refreshFonts();
     refresh();
+}
+
+QWidget *KnobSlider::createChoices()
+{
+    auto *buttons = new QWidget(this);
+    auto *row = new QHBoxLayout(buttons);
+    row->setContentsMargins(0, 0, 0, 0);
+    row->setSpacing(6);
+    m_choices = new QButtonGroup(buttons);
+    for (std::size_t i = 0; i < m_spec.choices.size(); ++i) {
+        auto *pill = new Pill(m_theme, fromView(m_spec.choices[i]), buttons);
+        pill->setCheckable(true);
+        pill->setAccessibleName(tr("%1: %2").arg(fromView(m_spec.label), pill->text()));
+        pill->setToolTip(toolTip());
+        m_choices->addButton(pill, int(i));
+        row->addWidget(pill);
+    }
+    row->addStretch();
+    connect(m_choices, &QButtonGroup::idClicked, this, [this](int value) { request(value); });
+    return buttons;
+}
+
+bool KnobSlider::differs() const
+{
+    return m_choices ? !std::isnan(m_effective) && m_effective != m_requested : !std::isnan(m_track->ring());
+}
+
+void KnobSlider::takeFocus(Qt::FocusReason reason)
+{
+    QWidget *turned = m_choices ? static_cast<QWidget *>(m_choices->checkedButton()) : m_track;
+    (turned ? turned : this)->setFocus(reason);
 }
 
 void KnobSlider::refreshFonts()
@@ -110,6 +148,8 @@ void KnobSlider::refreshFonts()
 
 QString KnobSlider::textOf(const engine::ParameterSpec &spec, double value)
 {
+    if (!spec.choices.empty())
+        return fromView(spec.choices[std::min(spec.choices.size() - 1, std::size_t(std::max(0.0, value)))]);
     if (value == 0) {
         if (const QString name = zeroName(spec); !name.isEmpty())
             return name;
@@ -123,6 +163,10 @@ QString KnobSlider::textOf(const engine::ParameterSpec &spec, double value)
 double KnobSlider::parse(const engine::ParameterSpec &spec, const QString &text)
 {
     QString typed = text.trimmed();
+    for (std::size_t i = 0; i < spec.choices.size(); ++i) {
+        if (typed.compare(fromView(spec.choices[i]), Qt::CaseInsensitive) == 0)
+            return double(i);
+    }
     if (const QString zero = zeroName(spec); !zero.isEmpty() && typed.compare(zero, Qt::CaseInsensitive) == 0)
         return 0;
     qsizetype end = 0;
@@ -211,6 +255,10 @@ void KnobSlider::refresh()
     }
     m_track->setAccessibleDescription(textOf(m_spec, differs ? m_effective : m_requested));
     m_mark->setVisible(m_pending);
+    if (m_choices) {
+        if (QAbstractButton *button = m_choices->button(int(m_requested)))
+            button->setChecked(true);
+    }
     QString note = m_consequence.isEmpty() ? fallbackConsequence() : m_consequence;
     if (differs)
         note = tr("in force %1, asked for %2: %3").arg(textOf(m_spec, m_effective), textOf(m_spec, m_requested), note);

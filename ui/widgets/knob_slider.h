@@ -7,6 +7,7 @@
 #include <QSlider>
 #include <QWidget>
 
+class QButtonGroup;
 class QLabel;
 class QLineEdit;
 
@@ -69,7 +70,8 @@ private:
 /// One knob of the parameter table: name and typable value above, line, and what it does or did below.
 ///
 /// Shows the effective value on the handle and the requested one as a dashed ring while they differ. Arrows step,
-/// Page Up and Down step by ten, Home and End go to the ends, a double click resets to the default.
+/// Page Up and Down step by ten, Home and End go to the ends, a double click resets to the default. A knob with named
+/// values has a small button for each in place of the line; there the pressed one is what was asked for.
 class KnobSlider : public QWidget {
     Q_OBJECT
 public:
@@ -90,6 +92,12 @@ public:
     [[nodiscard]] bool isPending() const { return m_pending; }
     [[nodiscard]] QString valueText() const;
     [[nodiscard]] KnobTrack *track() const { return m_track; }
+    /// The buttons of named values, or null.
+    [[nodiscard]] QButtonGroup *choices() const { return m_choices; }
+    /// Whether an effective value is shown that differs from the requested one.
+    [[nodiscard]] bool differs() const;
+    /// Gives the focus to what turns the knob.
+    void takeFocus(Qt::FocusReason reason);
     [[nodiscard]] QLineEdit *edit() const { return m_edit; }
 
     /// "auto", "off" or a number with its unit.
@@ -102,6 +110,7 @@ signals:
     void valueChanged(double value);
 
 private:
+    QWidget *createChoices();
     void request(double value);
     void commitText();
     void refresh();
@@ -114,6 +123,7 @@ private:
     QLabel *m_mark = nullptr;
     QLineEdit *m_edit = nullptr;
     KnobTrack *m_track = nullptr;
+    QButtonGroup *m_choices = nullptr;
     QLabel *m_note = nullptr;
     double m_requested = 0;
     double m_effective;

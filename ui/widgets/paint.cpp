@@ -7,6 +7,7 @@
 #include <QPolygonF>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace ui::paint {
@@ -180,6 +181,48 @@ void marker(QPainter &painter, const Theme &theme, const QRectF &plot, double x,
     const double width = advance(font, label) + 2;
     const bool left = at + 4 + width > plot.right(); // no room at the right of the line
     text(painter, QRectF(left ? at - 4 - width : at + 4, plot.y() + 1, width, 15), label, font, theme.tokens().accent);
+}
+
+std::vector<MarkPlace> placesOf(std::span<const Mark> marks, const QFont &font, double from, double to)
+{
+    constexpr std::size_t rows = 3;
+    constexpr double gap = 4;
+    std::array<std::vector<std::pair<double, double>>, rows> taken;
+    std::vector<MarkPlace> places(marks.size());
+    const QFontMetricsF metrics(font);
+    for (std::size_t i = marks.size(); i-- > 0;) {
+        MarkPlace &place = places[i];
+        place.label = metrics.elidedText(marks[i].label, Qt::ElideRight, (to - from) / 2);
+        const double width = metrics.horizontalAdvance(place.label) + 2;
+        place.left = marks[i].x + gap + width > to;
+        const double begin = place.left ? marks[i].x - gap - width : marks[i].x + gap;
+        for (std::size_t row = 0; row < rows && place.row < 0; ++row) {
+            const bool free = std::none_of(taken[row].begin(), taken[row].end(), [&](const auto &other) {
+                return begin < other.second + gap && other.first < begin + width + gap;
+            });
+            if (!free)
+                continue;
+            place.row = int(row);
+            taken[row].emplace_back(begin, begin + width);
+        }
+    }
+    return places;
+}
+
+void markers(QPainter &painter, const Theme &theme, const QRectF &plot, std::span<const Mark> marks)
+{
+    const QFont font = theme.ui(10.5, QFont::Medium);
+    const std::vector<MarkPlace> places = placesOf(marks, font, plot.left(), plot.right());
+    for (std::size_t i = 0; i < marks.size(); ++i) {
+        const QColor color = marks[i].notice ? theme.tokens().warnText : theme.tokens().accent;
+        const double at = std::round(marks[i].x);
+        painter.fillRect(QRectF(at, plot.y(), 1, plot.height()), color);
+        if (places[i].row < 0)
+            continue;
+        const double width = advance(font, places[i].label) + 2;
+        const double x = places[i].left ? at - 4 - width : at + 4;
+        text(painter, QRectF(x, plot.y() + 1 + places[i].row * markRowHeight, width, 15), places[i].label, font, color);
+    }
 }
 
 void grid(QPainter &painter, const Theme &theme, const QRectF &plot, int lines)

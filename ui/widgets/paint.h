@@ -8,6 +8,7 @@
 #include <QString>
 
 #include <span>
+#include <vector>
 
 /// Small drawing steps that cards, rows and pages share. Colours come from the caller, fonts from the theme.
 namespace ui::paint {
@@ -40,6 +41,25 @@ void line(QPainter &painter, const QRectF &rect, const Line &line, double low, d
 
 /// A vertical marker with its text, as a change of a knob is shown.
 void marker(QPainter &painter, const Theme &theme, const QRectF &plot, double x, const QString &label);
+/// A marker among others; `notice` is one of the engine itself, in the colour of warnings.
+struct Mark {
+    double x = 0;
+    QString label;
+    bool notice = false;
+};
+/// Several markers, oldest first. Labels that would lie on each other go to further rows; where three rows do not
+/// suffice, the newer ones keep theirs.
+void markers(QPainter &painter, const Theme &theme, const QRectF &plot, std::span<const Mark> marks);
+/// Where the label of a marker stands: `left` of it where there is no room at the right, in row 0, 1, 2, or nowhere
+/// (-1). `label` is ended by "…" when it is longer than half of the plot.
+struct MarkPlace {
+    QString label;
+    bool left = false;
+    int row = -1;
+};
+[[nodiscard]] std::vector<MarkPlace> placesOf(std::span<const Mark> marks, const QFont &font, double from, double to);
+inline constexpr double markRowHeight = 15;
+
 /// Faint horizontal grid lines, ends included.
 void grid(QPainter &painter, const Theme &theme, const QRectF &plot, int lines = 4);
 /// Two lines in the middle of an empty plot: what will appear, and how to get it.

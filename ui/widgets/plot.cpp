@@ -2,6 +2,7 @@
 #include "ui/widgets/plot.h"
 
 #include "ui/format.h"
+#include "ui/widgets/paint.h"
 
 #include <qcustomplot.h>
 
@@ -113,19 +114,29 @@ void Plot::setMarkers(const QList<Marker> &markers)
 {
     m_markers = markers;
     m_plot->clearItems();
-    const double turn = m_to - (m_to - m_from) * .15; // near the right edge a text goes to the left of its line
-    for (const Marker &marker : markers) {
+    const QRectF area = m_plot->axisRect()->rect();
+    const double scale = m_to > m_from ? area.width() / (m_to - m_from) : 0;
+    std::vector<paint::Mark> marks;
+    for (const Marker &marker : markers)
+        marks.push_back({area.left() + (marker.x - m_from) * scale, marker.text, marker.notice});
+    const QFont font = m_theme.ui(10.5, QFont::Medium);
+    const std::vector<paint::MarkPlace> places = paint::placesOf(marks, font, area.left(), area.right());
+    for (qsizetype i = 0; i < markers.size(); ++i) {
+        const QColor color = markers[i].notice ? m_theme.tokens().warnText : m_theme.tokens().accent;
         auto *line = new QCPItemStraightLine(m_plot);
-        line->point1->setCoords(marker.x, 0);
-        line->point2->setCoords(marker.x, 1);
-        line->setPen(QPen(m_theme.tokens().accent, 1));
+        line->point1->setCoords(markers[i].x, 0);
+        line->point2->setCoords(markers[i].x, 1);
+        line->setPen(QPen(color, 1));
+        const paint::MarkPlace &place = places[std::size_t(i)];
+        if (place.row < 0)
+            continue;
         auto *text = new QCPItemText(m_plot);
         text->position->setTypeY(QCPItemPosition::ptAxisRectRatio);
-        text->position->setCoords(marker.x, 0.02);
-        text->setPositionAlignment((marker.x > turn ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignTop);
-        text->setText(QLatin1Char(' ') + marker.text + QLatin1Char(' '));
-        text->setFont(m_theme.ui(10.5, QFont::Medium));
-        text->setColor(m_theme.tokens().accent);
+        text->position->setCoords(markers[i].x, 0.02 + place.row * paint::markRowHeight / std::max(1.0, area.height()));
+        text->setPositionAlignment((place.left ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignTop);
+        text->setText(QLatin1Char(' ') + place.label + QLatin1Char(' '));
+        text->setFont(font);
+        text->setColor(color);
     }
     replotSoon();
 }

@@ -29,6 +29,7 @@ public:
     struct Marker {
         double x;
         QString text;
+        bool notice = false; ///< in the colour of warnings
     };
     void setMarkers(const QList<Marker> &markers);
     /// Ticks of the y axis at whole numbers only, for counts.
