@@ -43,18 +43,6 @@ void EngineHub::cancel(const std::vector<engine::RequestId> &ids)
         m_engine.cancel(id);
 }
 
-engine::RequestId EngineHub::idOf(const engine::Event &event)
-{
-    return std::visit(
-        [](const auto &one) -> engine::RequestId {
-            if constexpr (requires { one.id; })
-                return one.id;
-            else
-                return 0;
-        },
-        event);
-}
-
 void EngineHub::note(OpenRequest &state, const engine::Event &event)
 {
     if (const auto *accepted = std::get_if<engine::RequestAccepted>(&event)) {
@@ -75,7 +63,7 @@ void EngineHub::pump(const std::function<void(const engine::Event &)> &other)
     {
         const std::lock_guard lock(m_mutex);
         for (engine::Event &event : m_engine.takeEvents()) {
-            const auto route = m_routes.find(idOf(event));
+            const auto route = m_routes.find(engine::requestOf(event));
             if (route == m_routes.end()) {
                 strangers.push_back(std::move(event));
                 continue;

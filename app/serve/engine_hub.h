@@ -53,7 +53,6 @@ private:
         OpenRequest state;
     };
 
-    static engine::RequestId idOf(const engine::Event &event);
     static void note(OpenRequest &state, const engine::Event &event);
 
     engine::Engine &m_engine;

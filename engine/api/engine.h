@@ -68,6 +68,18 @@ public:
     [[nodiscard]] virtual std::string blockText(int block) = 0;
 };
 
+/// One engine for two who know nothing of each other. Each side may do what an Engine can; a request and its events
+/// belong to the side that submitted it.
+struct EngineSides {
+    /// Gets everything that is of no request of the guest, and RequestAccepted and RequestFinished of those that are.
+    /// It alone reads the steps.
+    std::unique_ptr<engine::Engine> owner;
+    /// Gets the events of its own requests, nothing else. Destroyed, it cancels those that run.
+    std::unique_ptr<engine::Engine> guest;
+};
+/// The engine lives until both sides are destroyed, in any order. \pre engine is not null
+[[nodiscard]] EngineSides shareEngine(std::unique_ptr<Engine> engine);
+
 /// The engine of this process. Its thread runs until the object is destroyed.
 [[nodiscard]] std::unique_ptr<Engine> makeEngine();
 

@@ -70,6 +70,8 @@ struct ModelFileChanged {
 struct RequestAccepted {
     RequestId id = 0;
     int promptTokens = 0;
+    double arrivedAt = 0; ///< on the clock of StepStats
+    std::string client;   ///< Request::client
 };
 
 struct TokenLogprob {
@@ -107,6 +109,7 @@ struct RequestFinished {
     FinishReason reason = FinishReason::Stop;
     Usage usage;
     Timings timings;
+    RequestStory story;
     ErrorCode code = ErrorCode::Internal; ///< with reason Failed
     std::string error;                    ///< with reason Failed
     double retryAfterSeconds = 0;         ///< with code Busy: when a place is likely to be free
@@ -136,5 +139,8 @@ struct EngineNotice {
 
 using Event = std::variant<LoadProgress, ModelLoaded, LoadFailed, ModelUnloaded, ModelFileChanged, RequestAccepted,
                            TokenEvent, SamplingRefused, RequestFinished, ParametersApplied, EngineNotice>;
+
+/// The request that an event is of; 0 = none.
+[[nodiscard]] RequestId requestOf(const Event &event);
 
 } // namespace engine

@@ -52,6 +52,7 @@ struct Request {
     bool parseSpecial = false; ///< read special tokens written in `prompt`
     int priority = 0;          ///< lower first, under the priority policy
     SamplingParams sampling;
+    std::string client; ///< who asks, as views name it; empty = the program itself. Nothing depends on it
 };
 
 enum class FinishReason { Stop, Length, ContextFull, Cancelled, Failed };
@@ -80,6 +81,32 @@ struct Timings {
     double decodeMs = 0;              ///< first token to last
     double promptTokensPerSecond = 0; ///< uncached prompt tokens over prefill time
     double tokensPerSecond = 0;       ///< decode only, 1000 / tpotMs
+};
+
+/// What a request met on its way, as far as it explains its Timings. Kept where it happens, in schedule and commit.
+/// What queueMs holds beyond the three waits is the end of the step under way, a load, or the work of encoding.
+struct RequestStory {
+    int runningBefore = 0;      ///< requests that had a place when it came
+    int waitingBefore = 0;      ///< requests in the queue before it when it came
+    double placesMs = 0;        ///< waited since all of max-num-seqs places were taken
+    double blocksMs = 0;        ///< waited since the pool had too few blocks for it beyond the reserve
+    double turnMs = 0;          ///< waited since the step was full, or others had to come first
+    int blocksWanted = 0;       ///< for its prompt, when the pool first had too few
+    int blocksFree = 0;         ///< at that time, the reserve not counted
+    int prefillSteps = 0;       ///< steps that computed some of its prompt before its first token
+    int steps = 0;              ///< steps that it had a share in
+    int mostRows = 0;           ///< most requests in one of them, itself included
+    double meanRows = 0;        ///< mean of that
+    int othersPrefill = 0;      ///< prompt tokens of others in the steps that made its tokens after the first
+    double othersPrefillMs = 0; ///< what these steps took
+    double longestGapMs = 0;    ///< between two of its tokens
+    int longestGapPrefill = 0;  ///< prompt tokens of others in the step that ended it
+    double preemptedMs = 0;     ///< from each loss of its blocks to its next token
+    int recomputedTokens = 0;   ///< computed a second time for that
+    double pausedMs = 0;        ///< kept its blocks and stood still, beyond a lowered max-num-seqs
+    int hotSteps = 0;           ///< of its steps, those under a token budget that heat had lowered
+    int hotBudget = 0;          ///< the lowest such budget
+    bool operator==(const RequestStory &) const = default;
 };
 
 } // namespace engine

@@ -78,12 +78,14 @@ struct StepStats {
     std::uint64_t prefixQueryTokens = 0; ///< since load
     std::uint64_t prefixHitTokens = 0;   ///< since load
     std::vector<StepRow> rows;
-    std::vector<RequestId> admitted;    ///< before this step; resumed ones too
-    std::vector<RequestId> preempted;   ///< since the step before
-    int answeredPromptTokens = 0;       ///< prompt tokens of the requests whose first token came in this step
-    std::vector<double> ttftMs;         ///< of requests whose first token came in this step
-    std::vector<double> itlMs;          ///< gaps of the tokens of this step, one each
-    std::vector<RequestId> itlRequests; ///< whose gap each of itlMs is
+    std::vector<RequestId> admitted;     ///< before this step; resumed ones too
+    std::vector<int> admittedCached;     ///< tokens that each of them took from the prefix cache
+    std::vector<RequestId> preempted;    ///< since the step before
+    int answeredPromptTokens = 0;        ///< prompt tokens of the requests whose first token came in this step
+    std::vector<double> ttftMs;          ///< of requests whose first token came in this step
+    std::vector<double> itlMs;           ///< gaps of the tokens of this step, one each
+    std::vector<RequestId> ttftRequests; ///< whose ttftMs are, in the same order
+    std::vector<RequestId> itlRequests;  ///< whose itlMs are, in the same order
 };
 
 enum class BlockState : std::uint8_t { Free, Used, Cached };

@@ -326,7 +326,7 @@ bool EngineLoop::submit(Submission &submission, RequestId leader)
             }
         }
         m_streams.emplace(submission.id, std::move(stream));
-        send(RequestAccepted{submission.id, sequence.promptTokens});
+        send(RequestAccepted{submission.id, sequence.promptTokens, submission.arrivedAt, request.client});
         if (leader != 0)
             m_scheduler->addFork(std::move(sequence), leader);
         else
@@ -526,6 +526,7 @@ void EngineLoop::followTemperature()
         return;
     const BatchLimits &wanted = m_model->info().effective.limits;
     m_scheduler->setLimits(m_thermal.limits(wanted));
+    m_scheduler->setHot(m_thermal.level() > 0);
     const int budget = m_scheduler->limits().maxNumBatchedTokens;
     std::string note = std::to_string(static_cast<int>(celsius))
         + " C: " + (m_thermal.level() == 0 ? "the token budget is whole again, " : "the token budget is lowered, ")

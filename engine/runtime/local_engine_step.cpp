@@ -245,6 +245,7 @@ void EngineLoop::sendFinished(const FinishedSequence &finished, ErrorCode code)
     event.reason = finished.reason;
     event.usage = usageOf(finished.sequence);
     event.timings = timingsOf(finished.sequence, now());
+    event.story = finished.sequence.story;
     event.code = code;
     event.error = finished.error;
     m_streams.erase(event.id);

@@ -56,6 +56,7 @@ Scheduler::Entry Scheduler::taken(Sequence sequence)
     sequence.handle = m_nextHandle++;
     sequence.order = m_nextOrder++;
     sequence.contextLimit = contextLimit();
+    beginStory(sequence);
     return std::make_unique<Sequence>(std::move(sequence));
 }
 
@@ -109,9 +110,11 @@ int Scheduler::running() const
 Batch Scheduler::schedule(double now, int tokenCap)
 {
     m_copies.clear();
+    m_step.began = now;
     growForDecodes();
     if (m_preempted.empty() || m_running.empty()) // a step that preempts admits nobody
         admit(now, tokenCap);
+    noteWaits(now);
     Batch batch = build(share(tokenCap));
     batch.copies = m_copies;
     return batch;
@@ -171,6 +174,8 @@ void Scheduler::preempt(Sequence &sequence)
     ++m_preemptions;
     ++sequence.preemptions;
     m_preempted.push_back(sequence.id);
+    sequence.preemptedAt = sequence.preemptedAt < 0 ? m_step.began : sequence.preemptedAt;
+    sequence.computedBefore = sequence.computed;
     restart(sequence);
 }
 
@@ -251,12 +256,15 @@ bool Scheduler::tryAdmit(Sequence &sequence, double now)
     const PrefixMatch match = m_blocks.match(sequence.tokens, m_variants.of(sequence.size()));
     const int slots = baselines::tokensAtAdmission(m_baselines, sequence.size(), contextLimit());
     const int needed = m_blocks.blocksForTokens(slots) - static_cast<int>(match.blocks.size());
-    if (needed + match.unreferenced + reserveBlocks() > m_blocks.freeBlocks())
+    if (needed + match.unreferenced + reserveBlocks() > m_blocks.freeBlocks()) {
+        noteNoRoom(sequence, needed);
         return false;
+    }
     if (sequence.admittedAt < 0)
         sequence.missPosition = m_blocks.missPosition(sequence.tokens, match);
     m_blocks.adopt(sequence.table, match);
     CHECK(m_blocks.grow(sequence.table, slots));
+    noteAdmission(sequence, match.tokens);
     sequence.computed = match.tokens;
     sequence.preempted = false;
     if (sequence.admittedAt < 0) {
@@ -266,6 +274,7 @@ bool Scheduler::tryAdmit(Sequence &sequence, double now)
         m_prefixHitTokens += static_cast<std::uint64_t>(match.tokens);
     }
     m_admitted.push_back(sequence.id);
+    m_admittedCached.push_back(match.tokens);
     return true;
 }
 

@@ -91,6 +91,8 @@ public:
     /// Acts at the next schedule(). When fewer may run than do, the youngest pause with their blocks.
     void setLimits(const BatchLimits &limits) { m_limits = clampLimits(limits); }
     [[nodiscard]] const BatchLimits &limits() const { return m_limits; }
+    /// Whether the limits are lower than asked for because of heat; for the stories of requests.
+    void setHot(bool hot) { m_hot = hot; }
     /// Acts at the next schedule(); what waits is put in the new order.
     void setRules(const AdmissionRules &rules);
     [[nodiscard]] const AdmissionRules &rules() const { return m_rules; }
@@ -162,6 +164,14 @@ private:
     void admit(double now, int tokenCap);
     void countOvertaken(std::size_t index, const Sequence &admitted);
     [[nodiscard]] bool tryAdmit(Sequence &sequence, double now);
+    // The stories of requests, in scheduler_story.cpp.
+    void beginStory(Sequence &sequence) const;
+    void noteWaits(double now);
+    void noteWait(Sequence &sequence, Sequence::Wait wait, double now) const;
+    void noteNoRoom(Sequence &sequence, int needed) const;
+    void noteAdmission(Sequence &sequence, int cached) const;
+    void noteShare(Sequence &sequence, const BatchRow &row) const;
+    void noteToken(Sequence &sequence, double gapMs, double now) const;
     [[nodiscard]] int reserveBlocks() const;
     [[nodiscard]] bool comesBefore(const Sequence &a, const Sequence &b) const;
     [[nodiscard]] int promptBudget(int tokenCap) const;
@@ -171,7 +181,7 @@ private:
     static void appendRow(const Sequence &sequence, int count, int blockTokens, Batch &batch);
     [[nodiscard]] std::optional<FinishReason> endOf(const Sequence &sequence, const RowResult &result) const;
     void advance(const BatchRow &row, std::span<const RowResult> results, CommitResult &out, double now);
-    void append(Sequence &sequence, int token, StepStats &stats, double now);
+    void append(Sequence &sequence, int token, StepStats &stats, double now) const;
     void startForks(const Sequence &leader, const BatchRow &row, const RowResult &result, CommitResult &out,
                     double now);
     void failForks(int leader, const std::string &error, std::vector<FinishedSequence> &finished);
@@ -198,7 +208,14 @@ private:
     std::uint64_t m_prefixQueryTokens = 0;
     std::uint64_t m_prefixHitTokens = 0;
     int m_maxRunning = 0;
+    bool m_hot = false;
+    struct { // the step in hand
+        double began = 0;
+        int rows = 0;
+        int prefillTokens = 0;
+    } m_step;
     std::vector<RequestId> m_admitted;  // since the last commit
+    std::vector<int> m_admittedCached;  // of those
     std::vector<RequestId> m_preempted; // since the last commit
 };
 

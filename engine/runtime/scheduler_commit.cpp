@@ -16,7 +16,10 @@ CommitResult Scheduler::commit(const Batch &batch, std::span<const RowResult> re
     m_maxRunning = std::max(m_maxRunning, running());
     fillStats(batch, out.stats, now);
     out.stats.admitted = std::exchange(m_admitted, {});
+    out.stats.admittedCached = std::exchange(m_admittedCached, {});
     out.stats.preempted = std::exchange(m_preempted, {});
+    m_step.rows = static_cast<int>(batch.rows.size());
+    m_step.prefillTokens = out.stats.prefillTokens;
     for (const BatchRow &row : batch.rows)
         advance(row, results, out, now);
     return out;
@@ -47,6 +50,7 @@ void Scheduler::advance(const BatchRow &row, std::span<const RowResult> results,
     const auto it = std::ranges::find(m_running, row.sequence, [](const Entry &entry) { return entry->handle; });
     CHECK(it != m_running.end());
     Sequence &sequence = **it;
+    noteShare(sequence, row);
     sequence.computed += row.tokens;
     out.stats.rows.push_back(
         {sequence.id, row.tokens - row.decodeTokens, row.decodeTokens, sequence.computed, sequence.promptTokens});
@@ -71,16 +75,16 @@ void Scheduler::advance(const BatchRow &row, std::span<const RowResult> results,
         restart(sequence); // its keys are rotated as a shorter sequence's
 }
 
-void Scheduler::append(Sequence &sequence, int token, StepStats &stats, double now)
+void Scheduler::append(Sequence &sequence, int token, StepStats &stats, double now) const
 {
     sequence.tokens.push_back(token);
-    if (sequence.firstTokenAt < 0) {
+    const bool first = sequence.firstTokenAt < 0;
+    const double ms = (now - (first ? sequence.arrivedAt : sequence.lastTokenAt)) * 1000.0;
+    (first ? stats.ttftMs : stats.itlMs).push_back(ms);
+    (first ? stats.ttftRequests : stats.itlRequests).push_back(sequence.id);
+    noteToken(sequence, first ? 0 : ms, now);
+    if (first)
         sequence.firstTokenAt = now;
-        stats.ttftMs.push_back((now - sequence.arrivedAt) * 1000.0);
-    } else {
-        stats.itlMs.push_back((now - sequence.lastTokenAt) * 1000.0);
-        stats.itlRequests.push_back(sequence.id);
-    }
     sequence.lastTokenAt = now;
 }
 
@@ -171,9 +175,13 @@ void Scheduler::startForks(const Sequence &leader, const BatchRow &row, const Ro
         fork.admittedAt = leader.admittedAt;
         fork.cachedTokens = leader.cachedTokens;
         fork.missPosition = leader.missPosition;
+        fork.wait = Sequence::Wait::None;
+        fork.rowsOfSteps = leader.rowsOfSteps;
+        fork.story = leader.story;
         m_blocks.share(fork.table, leader.table);
         m_running.push_back(std::move(entry));
         out.stats.admitted.push_back(fork.id);
+        out.stats.admittedCached.push_back(fork.cachedTokens);
         if (!own.error.empty()) {
             out.finished.push_back(remove(m_running, m_running.size() - 1, FinishReason::Failed, own.error));
             continue;

@@ -36,6 +36,15 @@ struct Sequence {
     double firstTokenAt = -1;
     double lastTokenAt = -1;
 
+    /// Why it computes nothing, from `waitSince` on.
+    enum class Wait { None, Step, Places, Blocks, Turn, Paused };
+    Wait wait = Wait::Step;
+    double waitSince = 0;
+    double preemptedAt = -1;      ///< until its next token
+    int computedBefore = 0;       ///< of its tokens, when its blocks were last taken from it
+    std::int64_t rowsOfSteps = 0; ///< requests in the steps that it had a share in, added up
+    RequestStory story;
+
     [[nodiscard]] int size() const { return static_cast<int>(tokens.size()); }
     [[nodiscard]] int outputTokens() const { return size() - promptTokens; }
     [[nodiscard]] int pending() const { return size() - computed; } ///< 1 = a decode

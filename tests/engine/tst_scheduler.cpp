@@ -341,8 +341,8 @@ private slots:
     void latenciesUseTheArrival()
     {
         Rig rig(config(100, 8));
-        rig.now = 5;
         rig.add(promptOf(10, 1), 3);
+        rig.now = 5;
         QVERIFY(rig.step());
         QCOMPARE(rig.result.stats.ttftMs.size(), 1U);
         QVERIFY(qAbs(rig.result.stats.ttftMs[0] - 5010.0) < 1e-6); // it arrived at 0

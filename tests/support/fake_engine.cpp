@@ -161,10 +161,12 @@ std::vector<RequestId> FakeEngine::submitAll(std::vector<Request> requests)
         Running running;
         running.request = std::move(request);
         running.arrived = now();
+        running.story.runningBefore = std::min(int(m_running.size()), std::max(1, m_config.limits.maxNumSeqs));
+        running.story.waitingBefore = int(m_running.size()) - running.story.runningBefore;
         running.limit =
             running.request.sampling.maxTokens > 0 ? running.request.sampling.maxTokens : m_script.answerTokens;
+        pushLocked(RequestAccepted{id, m_script.promptTokens, running.arrived, running.request.client});
         m_running.emplace(id, std::move(running));
-        pushLocked(RequestAccepted{id, m_script.promptTokens});
     }
     wakeAndUnlock(lock);
     return ids;
@@ -372,6 +374,13 @@ StepRow FakeEngine::advanceLocked(RequestId id, Running &running, StepStats &sta
     StepRow row;
     row.request = id;
     row.promptTokens = m_script.promptTokens;
+    if (std::exchange(running.waits, false)) {
+        const double begin = stats.time - stats.duration;
+        running.admitted = running.admitted < 0 ? std::max(begin, running.arrived) : running.admitted;
+        stats.admitted.push_back(id);
+        stats.admittedCached.push_back(m_script.cachedTokens);
+    }
+    ++running.story.steps;
     const int missing = m_script.promptTokens - running.prefilled;
     if (missing > 0) {
         row.prefillTokens = std::min(missing, m_script.prefillPerStep);
@@ -388,6 +397,7 @@ StepRow FakeEngine::advanceLocked(RequestId id, Running &running, StepStats &sta
         if (++running.generated == 1) {
             running.firstToken = stats.time;
             stats.ttftMs.push_back((stats.time - running.arrived) * 1000);
+            stats.ttftRequests.push_back(id);
             stats.answeredPromptTokens += m_script.promptTokens;
             m_totals.prefixQueryTokens += std::uint64_t(m_script.promptTokens);
             m_totals.prefixHitTokens += std::uint64_t(m_script.cachedTokens);
@@ -417,6 +427,7 @@ void FakeEngine::step()
     std::vector<RequestId> ids;
     for (const auto &[id, running] : m_running)
         ids.push_back(id);
+    stats.preempted = std::exchange(m_preempted, {});
     const std::size_t allowed = std::min(ids.size(), std::size_t(std::max(1, m_config.limits.maxNumSeqs)));
     for (std::size_t i = 0; i < allowed; ++i) {
         const auto it = m_running.find(ids[i]);
@@ -443,6 +454,22 @@ void FakeEngine::step()
     wakeAndUnlock(lock);
 }
 
+void FakeEngine::preempt(RequestId id)
+{
+    const std::unique_lock lock(m_mutex);
+    const auto it = m_running.find(id);
+    if (it == m_running.end())
+        return;
+    Running &running = it->second;
+    for (const int block : std::exchange(running.blocks, {}))
+        m_blocks[std::size_t(block)] = {};
+    running.story.recomputedTokens += running.prefilled;
+    running.prefilled = 0;
+    running.waits = true;
+    ++running.preemptions;
+    m_preempted.push_back(id);
+}
+
 void FakeEngine::finishLocked(RequestId id, FinishReason reason)
 {
     const Running running = std::move(m_running.at(id));
@@ -454,14 +481,17 @@ void FakeEngine::finishLocked(RequestId id, FinishReason reason)
     RequestFinished event;
     event.id = id;
     event.reason = reason;
-    event.usage = {m_script.promptTokens, running.generated, m_script.cachedTokens};
+    event.usage = {m_script.promptTokens, running.generated, m_script.cachedTokens, m_script.cachedTokens,
+                   running.preemptions};
+    event.story = running.story;
+    event.timings.queueMs = ((running.admitted < 0 ? now() : running.admitted) - running.arrived) * 1000;
     event.timings.ttftMs = (running.firstToken - running.arrived) * 1000;
     event.timings.e2eMs = (running.lastToken - running.arrived) * 1000;
     if (running.generated > 1) {
         event.timings.tpotMs = (running.lastToken - running.firstToken) * 1000 / (running.generated - 1);
         event.timings.tokensPerSecond = event.timings.tpotMs > 0 ? 1000 / event.timings.tpotMs : 0;
     }
-    event.timings.prefillMs = event.timings.ttftMs;
+    event.timings.prefillMs = std::max(0.0, event.timings.ttftMs - event.timings.queueMs);
     event.timings.decodeMs = event.timings.e2eMs - event.timings.ttftMs;
     countFinished(m_totals, event);
     pushLocked(std::move(event));

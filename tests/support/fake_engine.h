@@ -56,6 +56,8 @@ public:
 
     /// Works through one step: at most one prefill chunk or one token per request, then block map and devices.
     void step();
+    /// Takes a request's blocks from it: it reads its prompt again from the next step on.
+    void preempt(engine::RequestId id);
     /// Pushes an event as it is, for events that nothing else makes.
     void push(engine::Event event);
     /// Replaces the reading that devices() returns.
@@ -77,6 +79,10 @@ private:
         std::size_t textAt = 0;
         std::size_t reasoningAt = 0;
         double arrived = 0;
+        double admitted = -1; ///< begin of its first step
+        bool waits = true;    ///< for blocks, at first or after preempt()
+        engine::RequestStory story;
+        int preemptions = 0;
         double firstToken = 0;
         double lastToken = 0;
         std::vector<int> blocks;
@@ -100,6 +106,7 @@ private:
     std::function<void()> m_wake;
     std::vector<engine::Event> m_events;
     std::vector<engine::StepStats> m_steps;
+    std::vector<engine::RequestId> m_preempted; // since the step before
     std::map<engine::RequestId, Running> m_running;
     std::vector<engine::Request> m_submitted;
     std::map<engine::RequestId, engine::SamplingParams> m_sampling;

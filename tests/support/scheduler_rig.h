@@ -3,6 +3,7 @@
 
 #include "engine/runtime/sampler.h"
 #include "engine/runtime/scheduler.h"
+#include "engine/runtime/step_stats.h"
 #include "tests/support/fake_model.h"
 
 #include <QtGlobal>
@@ -53,6 +54,8 @@ struct Rig {
         int cachedTokens = 0;
         int admittedAtStep = -1;
         int contextLimit = 0; ///< when it was added
+        Timings timings{};    ///< once it has ended
+        RequestStory story{};
     };
 
     explicit Rig(const Scheduler::Config &c)
@@ -77,6 +80,7 @@ struct Rig {
         const RequestId id = nextId++;
         Sequence sequence;
         sequence.id = id;
+        sequence.arrivedAt = now;
         sequence.tokens = prompt;
         sequence.promptTokens = static_cast<int>(prompt.size());
         sequence.maxTokens = maxTokens;
@@ -118,6 +122,8 @@ struct Rig {
         job.ended = finished.reason;
         job.error = finished.error;
         job.cachedTokens = finished.sequence.cachedTokens;
+        job.timings = timingsOf(finished.sequence, now);
+        job.story = finished.sequence.story;
     }
 
     void cancel(RequestId id)
