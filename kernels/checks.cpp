@@ -169,8 +169,11 @@ void checkAttention(const TensorView &q, const KvLayer &layer, const PagedBatch 
         const int blocks = (batch.contextLengths[s] + batch.blockTokens - 1) / batch.blockTokens;
         CHECK(queries >= 0 && queries <= batch.contextLengths[s] && blocks <= batch.maxBlocks);
         const std::size_t first = s * static_cast<std::size_t>(batch.maxBlocks);
-        for (std::size_t b = first; b < first + static_cast<std::size_t>(blocks); ++b)
-            CHECK(batch.blockTables[b] >= 0 && batch.blockTables[b] < layer.blocks);
+        const int unseen = shape.window > 0 ? std::max(0, batch.contextLengths[s] - queries + 1 - shape.window) : 0;
+        for (int b = unseen / batch.blockTokens; b < blocks; ++b) {
+            const int block = batch.blockTables[first + static_cast<std::size_t>(b)];
+            CHECK(block >= 0 && block < layer.blocks);
+        }
     }
 }
 

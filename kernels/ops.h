@@ -84,7 +84,8 @@ struct RouterShape {
 struct PagedBatch {
     std::span<const int> queryStarts;    ///< [sequences + 1]
     std::span<const int> contextLengths; ///< [sequences], tokens in the cache including this step's
-    std::span<const int> blockTables;    ///< [sequences, maxBlocks], block numbers
+    /// [sequences, maxBlocks], block numbers; where no query of the step sees a block through the window, anything
+    std::span<const int> blockTables;
     int maxBlocks = 0;
     int blockTokens = 0; ///< tokens of one block, a power of two, 8..128
 };

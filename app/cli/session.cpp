@@ -27,6 +27,8 @@ void StatsFile::write(const engine::EngineTotals &totals)
                      {"blocks_free", totals.blocksFree},
                      {"prefix_hit_tokens", totals.prefixHitTokens},
                      {"peak_rss_bytes", static_cast<std::uint64_t>(usage.ru_maxrss) * 1024U},
+                     {"window_blocks_total", totals.windowBlocksTotal},
+                     {"window_blocks_free", totals.windowBlocksFree},
                      {"kv_bytes", totals.kvBytes},
                      {"weight_bytes", totals.weightBytes},
                      {"workspace_bytes", totals.workspaceBytes}};

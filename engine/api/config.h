@@ -39,6 +39,7 @@ struct KvPoolConfig {
     KvType type = KvType::Auto;      ///< of keys
     KvType valueType = KvType::Auto; ///< of values; Auto: as keys
     bool prefixCaching = true;
+    int windowBlocks = 0; ///< of layers that hold only a window; follows from the rest, never asked for
     bool operator==(const KvPoolConfig &) const = default;
 };
 

@@ -36,8 +36,10 @@ struct ModelInfo {
     std::size_t fileBytes = 0;
     std::size_t weightBytes = 0; ///< resident after packing
     std::size_t workspaceBytes = 0;
-    std::size_t bytesPerToken = 0;   ///< weight bytes read by one decode step
-    std::size_t kvBytesPerToken = 0; ///< of the KV cache, one token over all layers
+    std::size_t bytesPerToken = 0;         ///< weight bytes read by one decode step
+    std::size_t kvBytesPerToken = 0;       ///< of the KV cache, one token over all layers
+    int kvWindow = 0;                      ///< tokens that layers with a window keep; 0 = all layers keep the context
+    std::size_t kvWindowBytesPerToken = 0; ///< of those layers alone
     int layers = 0;
     int vocabSize = 0;
     int contextLength = 0; ///< the model's own

@@ -115,8 +115,10 @@ struct EngineTotals {
     std::int64_t waitingTokens = 0; ///< of the requests that wait now
     std::uint64_t preemptions = 0;
     int blocksTotal = 0;
-    int blocksFree = 0; ///< free or cached without owner
-    double kvUsage = 0; ///< share of the blocks that requests hold, 0..1
+    int blocksFree = 0;        ///< free or cached without owner
+    double kvUsage = 0;        ///< share of the blocks that requests hold, 0..1
+    int windowBlocksTotal = 0; ///< blocks of the layers that hold only a window
+    int windowBlocksFree = 0;  ///< of those, without owner
     std::uint64_t prefixQueryTokens = 0;
     std::uint64_t prefixHitTokens = 0;
     std::uint64_t promptTokens = 0; ///< of requests that got a first token

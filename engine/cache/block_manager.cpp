@@ -10,13 +10,25 @@
 
 namespace engine {
 
-BlockManager::BlockManager(int blocks, int blockTokens, bool prefixCaching)
-    : m_blockTokens(blockTokens)
-    , m_prefixCaching(prefixCaching)
-    , m_blocks(static_cast<std::size_t>(std::max(blocks, 0)))
+int windowBlocksFor(const KvSizes &sizes, int sequences, int stepTokens)
 {
-    CHECK(blocks >= 1 && blockTokens >= 1);
-    for (int block = 0; block < blocks; ++block)
+    if (sizes.window == 0)
+        return 0;
+    const std::int64_t size = sizes.blockTokens;
+    const std::int64_t each = (sizes.window + size - 1) / size + 2;
+    return static_cast<int>(std::min<std::int64_t>(sizes.blocks, each * sequences + (stepTokens + size - 1) / size));
+}
+
+BlockManager::BlockManager(const KvSizes &sizes, bool prefixCaching)
+    : m_blockTokens(sizes.blockTokens)
+    , m_windowTokens(sizes.window)
+    , m_prefixCaching(prefixCaching)
+    , m_blocks(static_cast<std::size_t>(std::max(sizes.blocks, 0)))
+{
+    CHECK(sizes.blocks >= 1 && sizes.blockTokens >= 1 && sizes.window >= 0);
+    if (m_windowTokens > 0)
+        m_window = WindowPool(sizes.blocks, sizes.windowBlocks);
+    for (int block = 0; block < sizes.blocks; ++block)
         link(block, false);
 }
 
@@ -44,7 +56,7 @@ int BlockManager::find(const Hash &hash, std::uint64_t parent, std::span<const i
     return -1;
 }
 
-PrefixMatch BlockManager::match(std::span<const int> tokens, int variant) const
+PrefixMatch BlockManager::match(std::span<const int> tokens, int variant, int next) const
 {
     PrefixMatch match;
     match.variant = variant;
@@ -60,13 +72,46 @@ PrefixMatch BlockManager::match(std::span<const int> tokens, int variant) const
         const int found = find(hash, parent, part);
         if (found < 0)
             break;
-        const Block &block = m_blocks[static_cast<std::size_t>(found)];
-        parent = block.content;
+        parent = m_blocks[static_cast<std::size_t>(found)].content;
         match.blocks.push_back(found);
-        match.unreferenced += block.refCount == 0 ? 1 : 0;
     }
+    match.knownTokens = static_cast<int>(match.blocks.size() * size);
+    match.lastKnown = match.blocks.empty() ? -1 : match.blocks.back();
+    cutToWindow(match, next);
+    match.unreferenced = static_cast<int>(std::ranges::count_if(
+        match.blocks, [this](int block) { return m_blocks[static_cast<std::size_t>(block)].refCount == 0; }));
     match.tokens = static_cast<int>(match.blocks.size() * size);
     return match;
+}
+
+/// Shortens a match to where what the next token sees through the window is there.
+void BlockManager::cutToWindow(PrefixMatch &match, int next) const
+{
+    const int known = static_cast<int>(match.blocks.size());
+    int end = 0;   // the longest that will do
+    int whole = 0; // blocks [whole, i) have whole slots
+    for (int i = 0; i <= known; ++i) {
+        const int position = next == atItsEnd ? i * m_blockTokens : next;
+        const int first = m_windowTokens > 0 ? std::min(firstWindowBlock(position), i) : i;
+        const auto block = [&match](int index) { return match.blocks[static_cast<std::size_t>(index)]; };
+        if (first == i || (first + 1 >= whole && m_window.holds(block(first), unseenInFirst(position)))) {
+            end = i;
+            match.windowFirst = first;
+        }
+        if (i < known && m_windowTokens > 0 && !m_window.holds(block(i), 0))
+            whole = i + 1;
+    }
+    match.blocks.resize(static_cast<std::size_t>(end));
+}
+
+int BlockManager::firstWindowBlock(int position) const
+{
+    return m_windowTokens > 0 ? std::max(0, position - m_windowTokens + 1) / m_blockTokens : 0;
+}
+
+int BlockManager::unseenInFirst(int position) const
+{
+    return m_windowTokens > 0 ? std::max(0, position - m_windowTokens + 1) % m_blockTokens : 0;
 }
 
 void BlockManager::adopt(BlockTable &table, const PrefixMatch &match)
@@ -78,6 +123,10 @@ void BlockManager::adopt(BlockTable &table, const PrefixMatch &match)
     table.variant = match.variant;
     table.chain = rootOf(match.variant);
     table.publishedBlocks = static_cast<int>(match.blocks.size());
+    table.windowFirst = match.windowFirst;
+    table.windowEnd = table.publishedBlocks;
+    for (int i = table.windowFirst; i < table.windowEnd; ++i)
+        m_window.reference(table.blocks[static_cast<std::size_t>(i)]);
     if (!match.blocks.empty()) {
         const Block &last = m_blocks[static_cast<std::size_t>(match.blocks.back())];
         CHECK(last.published);
@@ -110,19 +159,63 @@ void BlockManager::share(BlockTable &to, const BlockTable &from)
     CHECK(to.blocks.empty());
     for (const int block : from.blocks)
         reference(block);
+    for (int i = from.windowFirst; i < from.windowEnd; ++i)
+        m_window.reference(from.blocks[static_cast<std::size_t>(i)]);
     to = from;
+}
+
+bool BlockManager::holdWindow(BlockTable &table, int tokens)
+{
+    if (m_windowTokens == 0)
+        return true;
+    const int end = blocksForTokens(tokens);
+    CHECK(end <= static_cast<int>(table.blocks.size()));
+    if (end - table.windowEnd > m_window.free())
+        return false;
+    for (; table.windowEnd < end; ++table.windowEnd)
+        m_window.take(table.blocks[static_cast<std::size_t>(table.windowEnd)]);
+    return true;
+}
+
+int BlockManager::windowReach(const BlockTable &table) const
+{
+    constexpr std::int64_t all = std::numeric_limits<int>::max();
+    if (m_windowTokens == 0)
+        return static_cast<int>(all);
+    return static_cast<int>(std::min(all, (std::int64_t{table.windowEnd} + m_window.free()) * m_blockTokens));
+}
+
+void BlockManager::passWindow(BlockTable &table, int computed)
+{
+    if (m_windowTokens == 0)
+        return;
+    const int first = firstWindowBlock(computed);
+    for (; table.windowFirst < std::min(first, table.windowEnd); ++table.windowFirst) {
+        const int block = table.blocks[static_cast<std::size_t>(table.windowFirst)];
+        m_window.unreference(block, m_blocks[static_cast<std::size_t>(block)].published);
+    }
+    table.windowFirst = std::max(table.windowFirst, first);
+    table.windowEnd = std::max(table.windowEnd, table.windowFirst);
 }
 
 bool BlockManager::own(BlockTable &table, int position, std::vector<BlockCopy> &copies)
 {
-    int &entry = table.blocks.at(static_cast<std::size_t>(position / m_blockTokens));
+    const int index = position / m_blockTokens;
+    int &entry = table.blocks.at(static_cast<std::size_t>(index));
     if (m_blocks[static_cast<std::size_t>(entry)].refCount == 1)
         return true;
-    if (m_free == 0)
+    const bool windowed = table.windowFirst <= index && index < table.windowEnd;
+    if (m_free == 0 || (windowed && m_window.free() == 0))
         return false;
     const int shared = entry;
     entry = takeFree();
     copies.push_back({shared, entry});
+    if (windowed) {
+        m_window.take(entry);
+        m_window.setMissing(entry, m_window.missing(shared));
+        copies.push_back({m_window.slotOf(shared), m_window.slotOf(entry), true});
+        m_window.unreference(shared, m_blocks[static_cast<std::size_t>(shared)].published);
+    }
     unreference(shared);
     return true;
 }
@@ -137,12 +230,14 @@ void BlockManager::publish(BlockTable &table, std::span<const int> tokens, int c
         const auto index = static_cast<std::size_t>(table.publishedBlocks++);
         const std::span<const int> part = tokens.subspan(index * size, size);
         table.hash = chainHash(table.hash, part);
+        const int number = table.blocks[index];
         const int equal = find(table.hash, table.chain, part);
-        if (equal >= 0) { // a neighbour computed the same at the same time: go on along its chain
+        if (equal >= 0) { // a neighbour computed the same at the same time, or its window was gone
             table.chain = m_blocks[static_cast<std::size_t>(equal)].content;
+            if (m_windowTokens > 0 && !m_window.holds(equal, 0) && m_window.holds(number, 0))
+                takeOver(equal, number);
             continue;
         }
-        const int number = table.blocks[index];
         Block &block = m_blocks[static_cast<std::size_t>(number)];
         CHECK(!block.published);
         block.published = true;
@@ -155,12 +250,34 @@ void BlockManager::publish(BlockTable &table, std::span<const int> tokens, int c
     }
 }
 
+/// A block with the same content, and the window that the other one lacks, is found in its place from now on.
+void BlockManager::takeOver(int from, int to)
+{
+    Block &old = m_blocks[static_cast<std::size_t>(from)];
+    Block &block = m_blocks[static_cast<std::size_t>(to)];
+    CHECK(old.published && !block.published && block.refCount > 0);
+    block.hash = old.hash;
+    block.content = old.content;
+    block.parent = old.parent;
+    block.tokens = old.tokens;
+    unpublish(from);
+    block.published = true;
+    m_index.emplace(block.hash, to);
+    if (old.refCount == 0) {
+        unlink(from);
+        link(from, true);
+    }
+}
+
 void BlockManager::release(BlockTable &table, bool forget)
 {
-    for (auto it = table.blocks.rbegin(); it != table.blocks.rend(); ++it) {
+    for (int i = static_cast<int>(table.blocks.size()) - 1; i >= 0; --i) {
+        const int block = table.blocks[static_cast<std::size_t>(i)];
         if (forget)
-            unpublish(*it);
-        unreference(*it);
+            unpublish(block);
+        if (table.windowFirst <= i && i < table.windowEnd)
+            m_window.unreference(block, m_blocks[static_cast<std::size_t>(block)].published);
+        unreference(block);
     }
     table = {};
 }
@@ -230,8 +347,8 @@ int BlockManager::missPosition(std::span<const int> tokens, const PrefixMatch &m
     if (m_index.empty())
         return -1;
     const std::uint64_t parent =
-        match.blocks.empty() ? rootOf(match.variant) : m_blocks[static_cast<std::size_t>(match.blocks.back())].content;
-    const std::span<const int> rest = tokens.subspan(static_cast<std::size_t>(match.tokens));
+        match.lastKnown < 0 ? rootOf(match.variant) : m_blocks[static_cast<std::size_t>(match.lastKnown)].content;
+    const std::span<const int> rest = tokens.subspan(static_cast<std::size_t>(match.knownTokens));
     std::ptrdiff_t most = -1;
     for (const Block &block : m_blocks) {
         if (!block.published || block.parent != parent)
@@ -241,8 +358,8 @@ int BlockManager::missPosition(std::span<const int> tokens, const PrefixMatch &m
             return -1; // the prompt ends here, or only its last token is computed again
         most = std::max(most, differs.in2 - rest.begin());
     }
-    const bool couldGoOn = !match.blocks.empty() && static_cast<int>(rest.size()) > m_blockTokens;
-    return most < 0 && !couldGoOn ? -1 : match.tokens + static_cast<int>(std::max<std::ptrdiff_t>(most, 0));
+    const bool couldGoOn = match.lastKnown >= 0 && static_cast<int>(rest.size()) > m_blockTokens;
+    return most < 0 && !couldGoOn ? -1 : match.knownTokens + static_cast<int>(std::max<std::ptrdiff_t>(most, 0));
 }
 
 void appendMoves(std::vector<SlotMove> &moves, std::span<const int> from, int fromBlockTokens, std::span<const int> to,
@@ -292,6 +409,7 @@ void BlockManager::unpublish(int number)
         --m_cached;
     block.published = false;
     block.tokens.clear();
+    m_window.forget(number);
 }
 
 /// Puts a block without owner into the free list: at its head when there is nothing in it worth keeping.
@@ -350,7 +468,21 @@ std::string BlockManager::audit(std::span<const BlockTable *const> tables) const
             + " cached), counted are " + std::to_string(m_free) + " (" + std::to_string(m_cached) + " cached), "
             + std::to_string(unused) + " have no owner; " + std::to_string(published) + " are published, "
             + std::to_string(m_index.size()) + " indexed";
-    return {};
+    return auditWindow(tables);
+}
+
+std::string BlockManager::auditWindow(std::span<const BlockTable *const> tables) const
+{
+    if (m_windowTokens == 0)
+        return {};
+    std::vector<int> references(m_blocks.size(), 0);
+    for (const BlockTable *table : tables)
+        for (int i = table->windowFirst; i < std::min(table->windowEnd, static_cast<int>(table->blocks.size())); ++i)
+            ++references[static_cast<std::size_t>(table->blocks[static_cast<std::size_t>(i)])];
+    for (int block = 0; block < blocks(); ++block)
+        if (m_window.isKept(block) && !m_blocks[static_cast<std::size_t>(block)].published)
+            return "block " + std::to_string(block) + " keeps a window slot, but nothing can find it";
+    return m_window.audit(references);
 }
 
 } // namespace engine

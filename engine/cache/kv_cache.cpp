@@ -25,18 +25,38 @@ std::size_t KvShape::bytesPerBlock() const
     return layerAt(nullptr, 1).blockBytes() * static_cast<std::size_t>(layers);
 }
 
-KvCache::KvCache(const KvShape &shape, int blocks, kernels::Ops &ops)
+int KvShape::windowLayers() const
+{
+    return static_cast<int>(std::ranges::count(windowed, true));
+}
+
+std::size_t KvShape::windowBytesPerBlock() const
+{
+    return layerAt(nullptr, 1).blockBytes() * static_cast<std::size_t>(windowLayers());
+}
+
+std::size_t KvShape::bytes(const KvSizes &sizes) const
+{
+    return (bytesPerBlock() - windowBytesPerBlock()) * static_cast<std::size_t>(sizes.blocks)
+        + windowBytesPerBlock() * static_cast<std::size_t>(sizes.windowBlocks);
+}
+
+KvCache::KvCache(const KvShape &shape, int blocks, kernels::Ops &ops, int windowBlocks)
     : m_shape(shape)
     , m_blocks(blocks)
+    , m_windowBlocks(windowBlocks)
     , m_ops(ops)
 {
     CHECK(blocks >= 1 && shape.layers >= 1 && shape.bytesPerBlock() > 0);
+    CHECK(shape.windowed.empty() || shape.windowed.size() == static_cast<std::size_t>(shape.layers));
+    CHECK(windowBlocks >= (shape.windowLayers() > 0 ? 1 : 0));
     CHECK(!shape.keysOnly || shape.types.keys == shape.types.values);
-    const std::size_t layerBytes = bytes() / static_cast<std::size_t>(shape.layers);
+    const std::size_t blockBytes = shape.layerAt(nullptr, 1).blockBytes();
     m_layers.reserve(static_cast<std::size_t>(shape.layers));
     try {
         for (int i = 0; i < shape.layers; ++i)
-            m_layers.push_back(ops.allocate(layerBytes));
+            m_layers.push_back(
+                ops.allocate(blockBytes * static_cast<std::size_t>(holdsWindow(i) ? windowBlocks : blocks)));
     } catch (const kernels::Error &error) {
         if (error.code() != kernels::ErrorCode::OutOfMemory)
             throw;
@@ -47,29 +67,42 @@ KvCache::KvCache(const KvShape &shape, int blocks, kernels::Ops &ops)
     }
 }
 
-int KvCache::blocksThatFit(const KvShape &shape, std::size_t budgetBytes)
+int KvCache::blocksThatFit(const KvShape &shape, std::size_t budgetBytes, int windowBlocks)
 {
     // Slot numbers, block * blockTokens + offset, are ints.
-    const int most = std::numeric_limits<int>::max() / (2 * std::max(1, shape.blockTokens));
-    return static_cast<int>(std::min(budgetBytes / shape.bytesPerBlock(), static_cast<std::size_t>(most)));
+    const auto most = static_cast<std::size_t>(std::numeric_limits<int>::max() / (2 * std::max(1, shape.blockTokens)));
+    const std::size_t windows = shape.windowBytesPerBlock() * static_cast<std::size_t>(windowBlocks);
+    const std::size_t ofContext = shape.bytesPerBlock() - shape.windowBytesPerBlock();
+    std::size_t fit = budgetBytes / shape.bytesPerBlock();
+    if (windows > 0 && fit > static_cast<std::size_t>(windowBlocks))
+        fit = ofContext > 0 ? (budgetBytes - windows) / ofContext : most;
+    return static_cast<int>(std::min(fit, most));
 }
 
 std::size_t KvCache::bytes() const
 {
-    return m_shape.bytesPerBlock() * static_cast<std::size_t>(m_blocks);
+    return m_shape.bytes({.blocks = m_blocks, .windowBlocks = m_windowBlocks});
+}
+
+bool KvCache::holdsWindow(int layer) const
+{
+    return !m_shape.windowed.empty() && m_shape.windowed[static_cast<std::size_t>(layer)];
 }
 
 kernels::KvLayer KvCache::layer(int layer)
 {
     CHECK(layer >= 0 && layer < m_shape.layers);
-    return m_shape.layerAt(m_layers[static_cast<std::size_t>(layer)]->data(), m_blocks);
+    return m_shape.layerAt(m_layers[static_cast<std::size_t>(layer)]->data(),
+                           holdsWindow(layer) ? m_windowBlocks : m_blocks);
 }
 
-void KvCache::copyBlock(int from, int to, kernels::Stream &stream)
+void KvCache::copyBlock(const BlockCopy &copy, kernels::Stream &stream)
 {
-    CHECK(from != to && from >= 0 && from < m_blocks && to >= 0 && to < m_blocks);
+    const int blocks = copy.window ? m_windowBlocks : m_blocks;
+    CHECK(copy.from != copy.to && copy.from >= 0 && copy.from < blocks && copy.to >= 0 && copy.to < blocks);
     for (int i = 0; i < m_shape.layers; ++i)
-        m_ops.copyBlock(layer(i), from, to, stream);
+        if (holdsWindow(i) == copy.window)
+            m_ops.copyBlock(layer(i), copy.from, copy.to, stream);
 }
 
 void KvCache::moveTokens(KvCache &from, std::span<const SlotMove> moves)
@@ -95,7 +128,7 @@ void KvCache::moveTokens(KvCache &from, std::span<const SlotMove> moves)
     };
     for (int index = 0; index < m_shape.layers; ++index)
         for (const SlotMove &what : moves)
-            for (int head = 0; head < m_shape.kvHeads; ++head)
+            for (int head = 0; what.window == holdsWindow(index) && head < m_shape.kvHeads; ++head)
                 move(what, index, head);
 }
 

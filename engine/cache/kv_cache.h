@@ -26,9 +26,16 @@ struct KvShape {
     int blockTokens = 16;  ///< tokens in one block, a power of two
     bool keysOnly = false; ///< one plane: values are parts of the keys (latent attention)
     KvTypes types;         ///< the same for both with keysOnly
+    /// [layers], those that hold only a window and have blocks of their own; empty = none
+    std::vector<bool> windowed;
 
+    [[nodiscard]] int windowLayers() const;
     /// Bytes of one block over all layers, keys and values together.
     [[nodiscard]] std::size_t bytesPerBlock() const;
+    /// Of that, the layers that hold only a window.
+    [[nodiscard]] std::size_t windowBytesPerBlock() const;
+    /// Bytes of a pool. \pre its blockTokens are those of the shape
+    [[nodiscard]] std::size_t bytes(const KvSizes &sizes) const;
     /// Bytes of one token over all layers.
     [[nodiscard]] std::size_t bytesPerToken() const { return bytesPerBlock() / static_cast<std::size_t>(blockTokens); }
     /// One layer of `blocks` blocks at `data`.
@@ -46,22 +53,26 @@ struct KvShape {
 /// Source: Kwon et al. 2023, arXiv:2309.06180, section 4 (PagedAttention).
 class KvCache {
 public:
-    /// Allocates `blocks` blocks on the device of `ops`, which must outlive this. \pre blocks >= 1
+    /// Allocates `blocks` blocks on the device of `ops`, which must outlive this, and `windowBlocks` in layers that
+    /// hold only a window. \pre blocks >= 1, and windowBlocks >= 1 when there are such layers
     /// \throws Error OutOfMemory, naming the bytes asked for; keeps nothing.
-    KvCache(const KvShape &shape, int blocks, kernels::Ops &ops);
+    KvCache(const KvShape &shape, int blocks, kernels::Ops &ops, int windowBlocks = 0);
 
-    /// Most blocks that fit in `budgetBytes`; 0 when not one does.
-    [[nodiscard]] static int blocksThatFit(const KvShape &shape, std::size_t budgetBytes);
+    /// Most blocks that fit in `budgetBytes`, beside up to `windowBlocks` in layers that hold only a window, which
+    /// never need more than the others; 0 when not one does.
+    [[nodiscard]] static int blocksThatFit(const KvShape &shape, std::size_t budgetBytes, int windowBlocks = 0);
 
     [[nodiscard]] const KvShape &shape() const { return m_shape; }
     [[nodiscard]] int blocks() const { return m_blocks; }
-    [[nodiscard]] std::size_t bytes() const; ///< of the whole pool, committed or not
+    [[nodiscard]] int windowBlocks() const { return m_windowBlocks; }
+    [[nodiscard]] bool holdsWindow(int layer) const; ///< and nothing before it
+    [[nodiscard]] std::size_t bytes() const;         ///< of the whole pool, committed or not
 
     /// One layer; the view lives as long as this. \pre 0 <= layer < layers
     [[nodiscard]] kernels::KvLayer layer(int layer);
 
-    /// Queues on `stream` a copy of block `from` over `to` in every layer. \pre from != to
-    void copyBlock(int from, int to, kernels::Stream &stream);
+    /// Queues on `stream` a copy of one block over another in every layer of its kind. \pre from != to
+    void copyBlock(const BlockCopy &copy, kernels::Stream &stream);
 
     /// Copies tokens out of another pool of the same model, whose blocks may be of another size. Host memory only.
     /// \pre both shapes differ in blockTokens alone; every move lies within both pools
@@ -70,6 +81,7 @@ public:
 private:
     KvShape m_shape;
     int m_blocks = 0;
+    int m_windowBlocks = 0;
     kernels::Ops &m_ops;
     std::vector<std::unique_ptr<kernels::Buffer>> m_layers;
 };

@@ -82,7 +82,7 @@ void GroupedAttention::run(TensorView x, TensorView target, bool accumulate, Dec
     m_rope.apply(m_layer, keys, step);
     if (m_normAfterRope)
         normQueriesAndKeys(qkv, step.stream);
-    m_ops.kvStore(keys, values, step.kvLayer, step.batch.slotIds, step.stream);
+    m_ops.kvStore(keys, values, step.kvLayer, step.slotIds, step.stream);
     m_ops.pagedAttention(queries, step.kvLayer, step.paged, m_shape,
                          headsView(attended, 0, m_layer.heads, m_shape.headDim), step.stream);
     if (accumulate)

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace engine {
 
@@ -47,8 +48,9 @@ private:
 /// What the blocks of one layer share in one step.
 struct DecoderStep {
     const ForwardBatch &batch;
-    const kernels::PagedBatch &paged;
-    kernels::KvLayer kvLayer; ///< of the layer that runs
+    kernels::PagedBatch paged;    ///< of the layer that runs, as the next two
+    std::span<const int> slotIds; ///< [tokens]
+    kernels::KvLayer kvLayer;
     Scratch &scratch;
     kernels::Stream &stream;
     std::int64_t tokens = 0;

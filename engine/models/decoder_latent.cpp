@@ -140,8 +140,7 @@ void LatentAttention::storeKeys(TensorView x, DecoderStep &step)
     const TensorView latent = kernels::columns(keys, 0, m_latent.kvRank);
     m_keyNorm.apply(latent, latent, step.stream);
     m_rope.apply(m_layer, headsView(keys, m_latent.kvRank, 1, m_latent.rotaryDim), step);
-    m_ops.kvStore(headsView(keys, 0, 1, m_latent.keyDim()), TensorView(), step.kvLayer, step.batch.slotIds,
-                  step.stream);
+    m_ops.kvStore(headsView(keys, 0, 1, m_latent.keyDim()), TensorView(), step.kvLayer, step.slotIds, step.stream);
 }
 
 void LatentAttention::run(TensorView x, TensorView target, bool accumulate, DecoderStep &step)

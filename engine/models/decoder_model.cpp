@@ -189,14 +189,17 @@ void DecoderModel::forward(const ForwardBatch &batch, KvCache &kv, TensorView lo
     CHECK(tokens >= 1 && tokens <= m_work.maxTokens
           && batch.logitRows.size() <= static_cast<std::size_t>(m_work.maxLogitRows)
           && batch.logitRows.size() <= batch.tokenIds.size());
-    const kernels::PagedBatch paged = pagedBatch(batch, kv);
+    const kernels::PagedBatch paged = pagedBatch(batch, kv, false);
+    const kernels::PagedBatch windowed = pagedBatch(batch, kv, true);
     Scratch scratch(m_work.memory.view());
-    DecoderStep step{batch, paged, {}, scratch, stream, tokens};
+    DecoderStep step{batch, paged, batch.slotIds, {}, scratch, stream, tokens};
     step.onRoute = m_onRoute ? &m_onRoute : nullptr;
     embed(step);
     for (int i = 0; i < m_config.layers; ++i) {
         const Layer &layer = m_layers[static_cast<std::size_t>(i)];
         step.kvLayer = kv.layer(i);
+        step.paged = kv.holdsWindow(i) ? windowed : paged;
+        step.slotIds = kv.holdsWindow(i) ? batch.windowSlotIds : batch.slotIds;
         step.layer = i;
         enter(i);
         if (m_config.parallel) {

@@ -186,12 +186,12 @@ kernels::TensorView headsView(const kernels::TensorView &matrix, std::int64_t fi
     return view;
 }
 
-kernels::PagedBatch pagedBatch(const ForwardBatch &batch, const KvCache &kv)
+kernels::PagedBatch pagedBatch(const ForwardBatch &batch, const KvCache &kv, bool windowed)
 {
     kernels::PagedBatch paged;
     paged.queryStarts = batch.queryStarts;
     paged.contextLengths = batch.contextLengths;
-    paged.blockTables = batch.blockTables;
+    paged.blockTables = windowed ? batch.windowTables : batch.blockTables;
     paged.maxBlocks = batch.maxBlocks;
     paged.blockTokens = kv.shape().blockTokens;
     return paged;

@@ -75,7 +75,7 @@ private:
                                             int headDim);
 
 /// The batch as attention wants it.
-[[nodiscard]] kernels::PagedBatch pagedBatch(const ForwardBatch &batch, const KvCache &kv);
+[[nodiscard]] kernels::PagedBatch pagedBatch(const ForwardBatch &batch, const KvCache &kv, bool windowed);
 
 /// Null for an empty tensor.
 [[nodiscard]] inline const float *floats(const Tensor &tensor)

@@ -23,6 +23,10 @@ struct ForwardBatch {
     std::vector<int> contextLengths; ///< [sequences], including this step's tokens
     std::vector<int> blockTables;    ///< [sequences, maxBlocks]
     int maxBlocks = 0;
+    /// The same two for layers that hold only a window, with blocks of their own and -1 for what they hold no longer;
+    /// empty when the cache has no such layers.
+    std::vector<int> windowSlotIds;
+    std::vector<int> windowTables;
     std::vector<int> logitRows;    ///< token rows whose logits are wanted
     std::vector<int> ropeVariants; ///< [sequences], by ModelConfig::ropeVariants and known length; empty = all 0
 };

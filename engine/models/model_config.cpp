@@ -269,7 +269,16 @@ int ModelConfig::maxIntermediate() const
     return largest(layer, &LayerConfig::intermediate);
 }
 
-KvShape ModelConfig::kvShape(int blockTokens, const KvTypes &types) const
+int ModelConfig::keptWindow(int maxModelLen) const
+{
+    int window = 0;
+    for (const LayerConfig &each : layer)
+        if (each.window < maxModelLen)
+            window = std::max(window, each.window);
+    return window;
+}
+
+KvShape ModelConfig::kvShape(int blockTokens, const KvTypes &types, int window) const
 {
     KvShape shape;
     shape.layers = layers;
@@ -278,6 +287,9 @@ KvShape ModelConfig::kvShape(int blockTokens, const KvTypes &types) const
     shape.keysOnly = latent.used();
     shape.blockTokens = blockTokens;
     shape.types = types;
+    for (const LayerConfig &each : layer)
+        if (window > 0)
+            shape.windowed.push_back(each.window > 0 && each.window <= window);
     return shape;
 }
 

@@ -96,8 +96,12 @@ struct ModelConfig {
     [[nodiscard]] int maxHeads() const;
     [[nodiscard]] int maxKvHeads() const;
     [[nodiscard]] int maxIntermediate() const;
-    /// Sizes of the KV cache of the whole model on one rank.
-    [[nodiscard]] KvShape kvShape(int blockTokens, const KvTypes &types) const;
+    /// Tokens that the layers with a window need to keep of a context of `maxModelLen` tokens: the largest window that
+    /// is shorter; 0 when none is.
+    [[nodiscard]] int keptWindow(int maxModelLen) const;
+    /// Sizes of the KV cache of the whole model on one rank. Layers with a window of at most `window` tokens hold no
+    /// more than that.
+    [[nodiscard]] KvShape kvShape(int blockTokens, const KvTypes &types, int window = 0) const;
 };
 
 /// What a family says where the file does not.

@@ -115,12 +115,15 @@ void LoadedEvaluator::checkIds(std::span<const int> ids) const
 Batch LoadedEvaluator::makeBatch(std::span<const int> ids, int first, int count, bool allPositions)
 {
     const int blockTokens = m_model.info().effective.kv.blockTokens;
+    const int windowBlocks = m_model.info().effective.kv.windowBlocks;
     Batch batch;
     ForwardBatch &forward = batch.forward;
     for (int position = first; position < first + count; ++position) {
         forward.tokenIds.push_back(ids[static_cast<std::size_t>(position)]);
         forward.positions.push_back(position);
         forward.slotIds.push_back(position); // block i holds the i-th part of the sequence
+        if (windowBlocks > 0)                // the blocks of a window are taken round and round
+            forward.windowSlotIds.push_back(position % (windowBlocks * blockTokens));
         if (allPositions || position + 1 == static_cast<int>(ids.size()))
             forward.logitRows.push_back(position - first);
     }
@@ -128,8 +131,12 @@ Batch LoadedEvaluator::makeBatch(std::span<const int> ids, int first, int count,
     forward.contextLengths = {first + count};
     forward.ropeVariants = {m_model.runner().ropeVariants().of(static_cast<int>(ids.size()))};
     forward.maxBlocks = (first + count + blockTokens - 1) / blockTokens;
-    for (int block = 0; block < forward.maxBlocks; ++block)
+    const int seen = std::max(0, first - m_model.info().kvWindow + 1) / blockTokens;
+    for (int block = 0; block < forward.maxBlocks; ++block) {
         forward.blockTables.push_back(block);
+        if (windowBlocks > 0)
+            forward.windowTables.push_back(block < seen ? -1 : block % windowBlocks);
+    }
     return batch;
 }
 

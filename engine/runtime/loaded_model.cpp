@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 
 namespace engine {
 namespace {
@@ -215,6 +216,9 @@ LoadedModel::LoadedModel(const std::string &path, const EngineConfig &config, co
     describe(m_runner->model().config());
     m_info.effective.maxModelLen =
         effectiveMaxModelLen(m_runner->model().config(), config.maxModelLen, m_info.warnings);
+    m_info.kvWindow = m_runner->model().config().keptWindow(m_info.effective.maxModelLen);
+    m_info.kvWindowBytesPerToken =
+        m_runner->model().config().kvShape(1, m_runner->kvTypes(), m_info.kvWindow).windowBytesPerBlock();
     for (const std::string &note : {applyLimits(config.limits), applyKvPool(config.kv).note}) {
         if (!note.empty())
             m_info.warnings.push_back(note);
@@ -271,25 +275,42 @@ void LoadedModel::describe(const ModelConfig &model)
     m_info.effective.threads = ops.threads();
 }
 
+/// Before room is made for a request that runs; 0 when not one block fits.
+std::int64_t LoadedModel::wantedBlocks(const KvPoolConfig &kv, const BatchLimits &limits, const KvShape &shape,
+                                       std::size_t free) const
+{
+    if (kv.numBlocks > 0)
+        return kv.numBlocks;
+    const std::int64_t perSequence = (std::int64_t{m_info.effective.maxModelLen} + kv.blockTokens - 1) / kv.blockTokens;
+    const std::int64_t useful = perSequence * limits.maxNumSeqs;
+    const KvSizes unbounded{std::numeric_limits<int>::max(), kv.blockTokens, m_info.kvWindow};
+    const int windowBlocks = windowBlocksFor(unbounded, limits.maxNumSeqs, limits.maxNumBatchedTokens);
+    if (kv.budgetBytes > 0) {
+        const std::int64_t fit = KvCache::blocksThatFit(shape, kv.budgetBytes, windowBlocks);
+        // Where all layers have the window, more blocks take no bytes: then as many as can be used.
+        return shape.windowLayers() == shape.layers ? std::min(fit, std::max<std::int64_t>(useful, windowBlocks)) : fit;
+    }
+    return std::min<std::int64_t>(
+        useful, free > 0 ? std::max(1, KvCache::blocksThatFit(shape, free / 4, windowBlocks)) : perSequence);
+}
+
 KvPoolPlan LoadedModel::planKvPool(const KvPoolConfig &kv, const BatchLimits &limits, std::int64_t leastTokens) const
 {
     checkBlockTokens(kv.blockTokens);
-    const KvShape shape = m_runner->model().config().kvShape(kv.blockTokens, m_runner->kvTypes());
+    const KvShape shape = m_runner->model().config().kvShape(kv.blockTokens, m_runner->kvTypes(), m_info.kvWindow);
     const int maxModelLen = m_info.effective.maxModelLen;
     const std::int64_t perSequence = (std::int64_t{maxModelLen} + kv.blockTokens - 1) / kv.blockTokens;
     const std::size_t free = availableMemoryBytes();
 
-    std::int64_t blocks = kv.numBlocks;
-    if (blocks <= 0 && kv.budgetBytes > 0)
-        blocks = KvCache::blocksThatFit(shape, kv.budgetBytes);
-    else if (blocks <= 0)
-        blocks = std::min<std::int64_t>(perSequence * limits.maxNumSeqs,
-                                        free > 0 ? std::max(1, KvCache::blocksThatFit(shape, free / 4)) : perSequence);
+    std::int64_t blocks = wantedBlocks(kv, limits, shape, free);
     const std::int64_t least = (leastTokens + kv.blockTokens - 1) / kv.blockTokens;
     const bool raised = blocks < least;
     blocks = std::max(blocks, least);
     const auto most = static_cast<std::size_t>(KvCache::blocksThatFit(shape, SIZE_MAX));
-    const std::size_t wanted = shape.bytesPerBlock() * static_cast<std::size_t>(std::max<std::int64_t>(blocks, 1));
+    KvSizes sizes{static_cast<int>(std::clamp<std::int64_t>(blocks, 1, std::numeric_limits<int>::max())),
+                  kv.blockTokens, m_info.kvWindow};
+    sizes.windowBlocks = windowBlocksFor(sizes, limits.maxNumSeqs, limits.maxNumBatchedTokens);
+    const std::size_t wanted = shape.bytes(sizes);
     const auto usable = static_cast<std::size_t>(static_cast<double>(free) * (1.0 - m_info.effective.memoryReserve));
     if (static_cast<std::size_t>(blocks) > most || (free > 0 && wanted > usable && wanted > m_runner->kvBytes()))
         throw Error(ErrorCode::OutOfMemory,
@@ -304,7 +325,8 @@ KvPoolPlan LoadedModel::planKvPool(const KvPoolConfig &kv, const BatchLimits &li
     KvPoolPlan plan;
     plan.blocks = static_cast<int>(blocks);
     plan.blockTokens = kv.blockTokens;
-    plan.bytes = shape.bytesPerBlock() * static_cast<std::size_t>(blocks);
+    plan.windowBlocks = sizes.windowBlocks;
+    plan.bytes = wanted;
     if (raised)
         plan.note = "the KV pool keeps " + std::to_string(blocks) + " blocks of " + std::to_string(kv.blockTokens)
             + " tokens, as a running request was promised room for " + std::to_string(leastTokens);
@@ -327,13 +349,14 @@ KvPoolConfig LoadedModel::effectiveKv(const KvPoolConfig &kv, const KvPoolPlan &
     effective.type = m_info.effective.kv.type; // both fixed when the model was loaded
     effective.valueType = m_info.effective.kv.valueType;
     effective.numBlocks = plan.blocks;
+    effective.windowBlocks = plan.windowBlocks;
     effective.budgetBytes = plan.bytes;
     return effective;
 }
 
 void LoadedModel::installKvPool(const KvPoolConfig &effective, std::span<const SlotMove> moves)
 {
-    m_runner->repageKv(effective.numBlocks, effective.blockTokens, moves);
+    m_runner->repageKv({effective.numBlocks, effective.blockTokens, m_info.kvWindow, effective.windowBlocks}, moves);
     m_info.effective.kv = effective;
 }
 

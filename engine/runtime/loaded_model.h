@@ -23,6 +23,7 @@ namespace engine {
 struct KvPoolPlan {
     int blocks = 0;
     int blockTokens = 0;
+    int windowBlocks = 0; ///< of layers that hold only a window
     std::size_t bytes = 0;
     std::string note; ///< why it differs from what was asked for, else empty
 };
@@ -79,6 +80,8 @@ private:
     void openText(const ModelConfig &model);
     void openTemplate();
     void describe(const ModelConfig &model);
+    [[nodiscard]] std::int64_t wantedBlocks(const KvPoolConfig &kv, const BatchLimits &limits, const KvShape &shape,
+                                            std::size_t free) const;
 
     ModelInfo m_info;
     std::unique_ptr<Profile> m_profile;       // outlives the runner

@@ -106,6 +106,8 @@ void EngineLoop::publishTotals()
     totals.blocksTotal = blocks.blocks();
     totals.blocksFree = blocks.freeBlocks();
     totals.kvUsage = static_cast<double>(blocks.usedBlocks()) / blocks.blocks();
+    totals.windowBlocksTotal = blocks.window().size();
+    totals.windowBlocksFree = blocks.window().free();
     totals.prefixQueryTokens = m_scheduler->prefixQueryTokens();
     totals.prefixHitTokens = m_scheduler->prefixHitTokens();
     totals.memory = memoryUse();
@@ -123,13 +125,19 @@ MemoryUse EngineLoop::memoryUse()
     }
     const ModelInfo &info = m_model->info();
     const BlockManager &blocks = m_scheduler->blocks();
-    const std::size_t perBlock = info.effective.kv.budgetBytes / static_cast<std::size_t>(blocks.blocks());
+    const WindowPool &window = blocks.window();
+    const std::size_t perSlot = info.kvWindowBytesPerToken * static_cast<std::size_t>(blocks.blockTokens());
+    const std::size_t perBlock = (info.effective.kv.budgetBytes - perSlot * static_cast<std::size_t>(window.size()))
+        / static_cast<std::size_t>(blocks.blocks());
+    const auto bytes = [&](int ofContext, int ofWindow) {
+        return perBlock * static_cast<std::size_t>(ofContext) + perSlot * static_cast<std::size_t>(ofWindow);
+    };
     MemoryUse use;
     use.weights = info.weightBytes;
     use.workspace = info.workspaceBytes;
-    use.kvUsed = perBlock * static_cast<std::size_t>(blocks.usedBlocks());
-    use.kvCached = perBlock * static_cast<std::size_t>(blocks.cachedBlocks());
-    use.kvFree = perBlock * static_cast<std::size_t>(blocks.freeBlocks() - blocks.cachedBlocks());
+    use.kvUsed = bytes(blocks.usedBlocks(), window.size() - window.free());
+    use.kvCached = bytes(blocks.cachedBlocks(), window.kept());
+    use.kvFree = bytes(blocks.freeBlocks() - blocks.cachedBlocks(), window.free() - window.kept());
     use.available = m_availableBytes;
     use.reserve = static_cast<std::size_t>(static_cast<double>(m_availableBytes) * info.effective.memoryReserve);
     return use;
@@ -234,9 +242,9 @@ void EngineLoop::install(std::unique_ptr<ServedModel> model)
     const EngineConfig &effective = model->info().effective;
     auto encoder = std::make_unique<PromptEncoder>(model->tokenizer(), model->chatTemplate(),
                                                    model->executor().vocabSize(), effective.maxModelLen);
-    auto scheduler =
-        std::make_unique<Scheduler>(Scheduler::Config{effective.limits, effective, effective.maxModelLen, effective.kv,
-                                                      model->executor().ropeVariants(), effective.baselines});
+    auto scheduler = std::make_unique<Scheduler>(
+        Scheduler::Config{effective.limits, effective, effective.maxModelLen, effective.kv, model->info().kvWindow,
+                          model->executor().ropeVariants(), effective.baselines});
     auto grammars = std::make_unique<AnswerGrammars>(model->tokenizer(), model->executor().vocabSize());
     dropModel();
     m_encoder = std::move(encoder);
@@ -448,6 +456,7 @@ void EngineLoop::handle(LimitsCommand &command)
         m_scheduler->setLimits(m_thermal.limits(m_model->info().effective.limits));
         if (why.empty() && wanted != command.limits)
             why = "max-num-batched-tokens is at least max-num-seqs, and that at least 1";
+        growWindow();
         return why;
     });
     applied(command.revision, std::move(note));
@@ -467,6 +476,20 @@ void EngineLoop::handle(KvPoolCommand &command)
 {
     m_restOfPool.reset();
     changePool(command);
+}
+
+/// More sequences or larger steps need more room in layers that hold only a window. Without memory for it fewer
+/// sequences run than max-num-seqs says. \throws Error OutOfMemory
+void EngineLoop::growWindow()
+{
+    KvPoolConfig kv;
+    (void)m_model->planKvPool(m_model->info().effective.kv, 0, kv);
+    if (kv.windowBlocks <= m_scheduler->blocks().window().size())
+        return;
+    PoolChange change = m_scheduler->planPool(kv);
+    m_model->installKvPool(kv, change.moves);
+    m_scheduler->setPool(std::move(change));
+    m_mapIsOld = true;
 }
 
 /// Between two steps: what runs is carried over into the new pool, and what finds no room there is computed again.
@@ -500,8 +523,11 @@ void EngineLoop::onIdle()
     const bool idle = !m_scheduler || m_scheduler->idle();
     if (idle && !m_wasIdle && m_scheduler) {
         std::string fault = m_scheduler->audit();
-        if (const int used = m_scheduler->blocks().usedBlocks(); fault.empty() && used > 0)
+        const BlockManager &blocks = m_scheduler->blocks();
+        if (const int used = blocks.usedBlocks(); fault.empty() && used > 0)
             fault = std::to_string(used) + " blocks are still in use";
+        if (const int used = blocks.window().size() - blocks.window().free(); fault.empty() && used > 0)
+            fault = std::to_string(used) + " window slots are still in use";
         if (!fault.empty()) {
             m_scheduler->resetPool();
             m_mapIsOld = true;

@@ -60,6 +60,7 @@ private:
     void refuse(const Submission &submission, ErrorCode code, const std::string &message);
     void cancel(RequestId id);
 
+    void growWindow();
     void changePool(const KvPoolCommand &command);
     void onIdle();
     void followTemperature();

@@ -58,7 +58,7 @@ bool EngineLoop::step()
     bool copied = false;
     try {
         for (const BlockCopy &copy : batch.copies)
-            m_model->executor().copyBlock(copy.from, copy.to);
+            m_model->executor().copyBlock(copy);
         copied = true;
     } catch (const std::exception &error) {
         abandon(batch, ErrorCode::Internal, error.what());

@@ -23,33 +23,38 @@ ModelRunner::ModelRunner(std::unique_ptr<kernels::Ops> ops, std::unique_ptr<Mode
 
 ModelRunner::~ModelRunner() = default;
 
-void ModelRunner::resizeKv(int blocks, int blockTokens)
+std::unique_ptr<KvCache> ModelRunner::newKv(const KvSizes &sizes)
 {
-    const KvShape shape = m_model->config().kvShape(blockTokens, m_kvTypes);
+    const KvShape shape = m_model->config().kvShape(sizes.blockTokens, m_kvTypes, sizes.window);
+    return std::make_unique<KvCache>(shape, sizes.blocks, *m_ops, sizes.windowBlocks);
+}
+
+void ModelRunner::resizeKv(const KvSizes &sizes)
+{
     if (!m_kv) {
-        m_kv = std::make_unique<KvCache>(shape, blocks, *m_ops);
+        m_kv = newKv(sizes);
         return;
     }
     const KvShape oldShape = m_kv->shape();
     const int oldBlocks = m_kv->blocks();
+    const int oldWindowBlocks = m_kv->windowBlocks();
     m_kv.reset(); // both pools at once might not fit
     try {
-        m_kv = std::make_unique<KvCache>(shape, blocks, *m_ops);
+        m_kv = newKv(sizes);
     } catch (const kernels::Error &) {
-        m_kv = std::make_unique<KvCache>(oldShape, oldBlocks, *m_ops);
+        m_kv = std::make_unique<KvCache>(oldShape, oldBlocks, *m_ops, oldWindowBlocks);
         throw;
     }
 }
 
-void ModelRunner::repageKv(int blocks, int blockTokens, std::span<const SlotMove> moves)
+void ModelRunner::repageKv(const KvSizes &sizes, std::span<const SlotMove> moves)
 {
     if (!m_kv || moves.empty()) {
-        resizeKv(blocks, blockTokens);
+        resizeKv(sizes);
         return;
     }
     // Both pools exist for a moment; of the new one the system commits what is moved, no more.
-    const KvShape shape = m_model->config().kvShape(blockTokens, m_kvTypes);
-    auto kv = std::make_unique<KvCache>(shape, blocks, *m_ops);
+    auto kv = newKv(sizes);
     kv->moveTokens(*m_kv, moves);
     m_kv = std::move(kv);
 }
@@ -59,7 +64,7 @@ std::unique_ptr<KvCache> ModelRunner::makeKv(const KvTypes &types)
     CHECK(m_kv);
     KvShape shape = m_kv->shape();
     shape.types = types;
-    return std::make_unique<KvCache>(shape, m_kv->blocks(), *m_ops);
+    return std::make_unique<KvCache>(shape, m_kv->blocks(), *m_ops, m_kv->windowBlocks());
 }
 
 void ModelRunner::reserve(int maxTokens, int maxLogitRows)
@@ -90,10 +95,10 @@ kernels::TensorView ModelRunner::run(const Batch &batch)
     return logits;
 }
 
-void ModelRunner::copyBlock(int from, int to)
+void ModelRunner::copyBlock(const BlockCopy &copy)
 {
     CHECK(m_kv);
-    m_kv->copyBlock(from, to, *m_stream);
+    m_kv->copyBlock(copy, *m_stream);
     m_stream->synchronize();
 }
 

@@ -21,11 +21,11 @@ public:
 
     [[nodiscard]] int vocabSize() const override { return m_model->config().vocab; }
     [[nodiscard]] RopeVariants ropeVariants() const override { return m_model->config().ropeVariants(); }
-    void resizeKv(int blocks, int blockTokens) override;
-    void repageKv(int blocks, int blockTokens, std::span<const SlotMove> moves) override;
+    void resizeKv(const KvSizes &sizes) override;
+    void repageKv(const KvSizes &sizes, std::span<const SlotMove> moves) override;
     void reserve(int maxTokens, int maxLogitRows) override;
     [[nodiscard]] kernels::TensorView run(const Batch &batch) override;
-    void copyBlock(int from, int to) override;
+    void copyBlock(const BlockCopy &copy) override;
     void setThreads(int threads) override;
     [[nodiscard]] int threads() const override { return m_ops->threads(); }
 
@@ -43,6 +43,8 @@ public:
     [[nodiscard]] std::size_t workspaceBytes() const;                              ///< scratch and logits as reserved
 
 private:
+    [[nodiscard]] std::unique_ptr<KvCache> newKv(const KvSizes &sizes);
+
     std::unique_ptr<kernels::Ops> m_ops; // outlives everything made from it
     std::unique_ptr<kernels::Stream> m_stream;
     std::unique_ptr<Model> m_model;

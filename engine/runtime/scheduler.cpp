@@ -16,8 +16,13 @@ Scheduler::Scheduler(const Config &config)
     , m_maxModelLen(config.maxModelLen)
     , m_variants(config.variants)
     , m_baselines(config.baselines)
-    , m_blocks(config.kv.numBlocks, config.kv.blockTokens, config.kv.prefixCaching)
+    , m_blocks(sizesOf(config.kv, config.window), config.kv.prefixCaching)
 {
+}
+
+KvSizes Scheduler::sizesOf(const KvPoolConfig &kv, int window)
+{
+    return {kv.numBlocks, kv.blockTokens, window, window > 0 ? kv.windowBlocks : 0};
 }
 
 BatchLimits Scheduler::clampLimits(BatchLimits limits)
@@ -112,10 +117,13 @@ Batch Scheduler::schedule(double now, int tokenCap)
     m_copies.clear();
     m_step.began = now;
     growForDecodes();
+    makeWindowRoom();
     if (m_preempted.empty() || m_running.empty()) // a step that preempts admits nobody
         admit(now, tokenCap);
     noteWaits(now);
-    Batch batch = build(share(tokenCap));
+    std::vector<Part> parts = share(tokenCap);
+    holdWindows(parts);
+    Batch batch = build(std::move(parts));
     batch.copies = m_copies;
     return batch;
 }
@@ -129,7 +137,8 @@ void Scheduler::growForDecodes()
             decodes.push_back(m_running[i].get());
     const auto hasRoom = [this](Sequence &sequence) {
         return m_blocks.grow(sequence.table, sequence.size())
-            && m_blocks.own(sequence.table, sequence.computed, m_copies);
+            && m_blocks.own(sequence.table, sequence.computed, m_copies)
+            && m_blocks.holdWindow(sequence.table, sequence.size());
     };
     for (Sequence *sequence : decodes) {
         while (!sequence->preempted && !hasRoom(*sequence)) {
@@ -138,6 +147,46 @@ void Scheduler::growForDecodes()
             preempt(victim());
         }
     }
+}
+
+/// Sequences that the window slots are enough for, whatever they do. A pool is sized for maxNumSeqs; fewer are let in
+/// only when that limit was raised and there was no memory for more slots.
+std::size_t Scheduler::seats() const
+{
+    const KvSizes sizes = m_blocks.sizes();
+    if (sizes.windowBlocks == sizes.blocks || sizes.window == 0)
+        return m_running.size() + m_waiting.size() + m_forks.size() + 1;
+    const int ofStep = m_blocks.blocksForTokens(m_limits.maxNumBatchedTokens);
+    const int each = m_blocks.blocksForTokens(sizes.window) + 2;
+    return static_cast<std::size_t>(std::max(1, (sizes.windowBlocks - ofStep) / each));
+}
+
+/// Where nothing decodes, the first prompt must be able to go on. More than seats() run only as forks.
+void Scheduler::makeWindowRoom()
+{
+    const auto isStuck = [this] {
+        const auto end = m_running.begin() + static_cast<std::ptrdiff_t>(active());
+        return active() > 0
+            && std::none_of(m_running.begin(), end, [](const Entry &entry) { return entry->pending() == 1; })
+            && m_blocks.windowReach(m_running.front()->table) <= m_running.front()->computed;
+    };
+    while (isStuck()) {
+        CHECK(m_running.size() > 1);
+        preempt(victim());
+    }
+}
+
+/// Takes the window slots of a step; where they are too few, a prompt gets fewer tokens.
+void Scheduler::holdWindows(std::vector<Part> &parts)
+{
+    for (Part &part : parts) {
+        BlockTable &table = part.sequence->table;
+        const int computed = part.sequence->computed;
+        part.tokens = std::min(part.tokens, m_blocks.windowReach(table) - computed);
+        if (part.tokens > 0)
+            CHECK(m_blocks.holdWindow(table, computed + part.tokens));
+    }
+    std::erase_if(parts, [](const Part &part) { return part.tokens <= 0; });
 }
 
 Sequence &Scheduler::victim() const
@@ -222,7 +271,7 @@ void Scheduler::admit(double now, int tokenCap)
             left -= std::min(m_running[i]->pending(), shareOfOne);
     std::size_t index = 0;
     while (index < m_waiting.size() && index < maxPassed && (left > 0 || m_baselines.staticBatches)
-           && m_running.size() < static_cast<std::size_t>(m_limits.maxNumSeqs)) {
+           && m_running.size() < places()) {
         Sequence &sequence = *m_waiting[index];
         const bool resumed = sequence.preempted;
         if (tryAdmit(sequence, now)) {
@@ -301,21 +350,21 @@ std::int64_t Scheduler::waitingTokens() const
 Scheduler::QueueLoad Scheduler::queued(int newTokens) const
 {
     QueueLoad load{static_cast<int>(m_waiting.size()), waitingTokens()};
-    std::size_t places = static_cast<std::size_t>(m_limits.maxNumSeqs) - active();
+    std::size_t left = std::max(places(), active()) - active();
     int free = m_blocks.freeBlocks() - reserveBlocks();
     const auto fits = [&](int tokens) {
         free -= m_blocks.blocksForTokens(tokens);
-        return places-- > 0 && free >= 0;
+        return left-- > 0 && free >= 0;
     };
     std::size_t index = 0;
-    for (; index < m_waiting.size() && places > 0 && fits(m_waiting[index]->size()); ++index) {
+    for (; index < m_waiting.size() && left > 0 && fits(m_waiting[index]->size()); ++index) {
         --load.requests;
         load.tokens -= m_waiting[index]->size();
     }
-    const auto forks = std::min(places, m_forks.size());
+    const auto forks = std::min(left, m_forks.size());
     load.requests += static_cast<int>(m_forks.size() - forks);
-    places -= forks;
-    if (newTokens > 0 && !(index == m_waiting.size() && places > 0 && fits(newTokens))) {
+    left -= forks;
+    if (newTokens > 0 && !(index == m_waiting.size() && left > 0 && fits(newTokens))) {
         ++load.requests;
         load.tokens += newTokens;
     }
@@ -362,21 +411,28 @@ Batch Scheduler::build(std::vector<Part> parts) const
     ForwardBatch &forward = batch.forward;
     forward.queryStarts.push_back(0);
     for (const auto &[sequence, count] : parts) {
-        appendRow(*sequence, count, m_blocks.blockTokens(), batch);
+        appendRow(*sequence, count, batch);
         forward.maxBlocks = std::max(forward.maxBlocks, m_blocks.blocksForTokens(sequence->computed + count));
     }
-    forward.blockTables.assign(parts.size() * static_cast<std::size_t>(forward.maxBlocks), 0);
+    const auto cells = parts.size() * static_cast<std::size_t>(forward.maxBlocks);
+    forward.blockTables.assign(cells, 0);
+    forward.windowTables.assign(m_blocks.sizes().window > 0 ? cells : 0, -1);
     for (std::size_t i = 0; i < parts.size(); ++i) {
+        const BlockTable &table = parts[i].sequence->table;
         const auto used = static_cast<std::size_t>(m_blocks.blocksForTokens(forward.contextLengths[i]));
-        std::copy_n(parts[i].sequence->table.blocks.begin(), used,
-                    forward.blockTables.begin()
-                        + static_cast<std::ptrdiff_t>(i * static_cast<std::size_t>(forward.maxBlocks)));
+        const std::size_t first = i * static_cast<std::size_t>(forward.maxBlocks);
+        std::copy_n(table.blocks.begin(), used, forward.blockTables.begin() + static_cast<std::ptrdiff_t>(first));
+        for (int held = table.windowFirst; held < table.windowEnd; ++held)
+            if (const auto index = static_cast<std::size_t>(held); index < used)
+                forward.windowTables[first + index] = m_blocks.window().slotOf(table.blocks[index]);
     }
     return batch;
 }
 
-void Scheduler::appendRow(const Sequence &sequence, int count, int blockTokens, Batch &batch)
+void Scheduler::appendRow(const Sequence &sequence, int count, Batch &batch) const
 {
+    const int blockTokens = m_blocks.blockTokens();
+    const bool windowed = m_blocks.sizes().window > 0;
     ForwardBatch &forward = batch.forward;
     BatchRow row{sequence.id, sequence.handle, static_cast<int>(forward.tokenIds.size()), count};
     for (int position = sequence.computed; position < sequence.computed + count; ++position) {
@@ -384,6 +440,8 @@ void Scheduler::appendRow(const Sequence &sequence, int count, int blockTokens, 
         forward.positions.push_back(position);
         const int block = sequence.table.blocks[static_cast<std::size_t>(position / blockTokens)];
         forward.slotIds.push_back(block * blockTokens + position % blockTokens);
+        if (windowed)
+            forward.windowSlotIds.push_back(m_blocks.window().slotOf(block) * blockTokens + position % blockTokens);
     }
     row.decodeTokens = sequence.pending() == 1 && sequence.outputTokens() > 0 ? 1 : 0;
     row.samples = count == sequence.pending();

@@ -7,6 +7,7 @@
 #include "engine/runtime/batch.h"
 #include "engine/runtime/sequence.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -67,7 +68,8 @@ public:
         BatchLimits limits;
         AdmissionRules rules;
         int maxModelLen = 0; ///< prompt + output of one request
-        KvPoolConfig kv;     ///< numBlocks and blockTokens in force
+        KvPoolConfig kv;     ///< numBlocks, windowBlocks and blockTokens in force
+        int window = 0;      ///< tokens that layers with a window keep; 0 = all keep the context
         RopeVariants variants;
         ServingBaselines baselines;
     };
@@ -152,9 +154,20 @@ private:
         int tokens = 0;
     };
 
+    [[nodiscard]] static KvSizes sizesOf(const KvPoolConfig &kv, int window);
     void growForDecodes();
+    void makeWindowRoom();
+    [[nodiscard]] std::size_t seats() const;
+    [[nodiscard]] std::size_t places() const ///< for running sequences
+    {
+        return std::min(static_cast<std::size_t>(m_limits.maxNumSeqs), seats());
+    }
+    void holdWindows(std::vector<Part> &parts);
     [[nodiscard]] bool place(const Sequence &sequence, PoolChange &change, BlockTable &table) const;
+    void placeWindow(const Sequence &sequence, int from, PoolChange &change, BlockTable &table) const;
     void placeCached(PoolChange &change) const;
+    void placeKeptWindow(std::span<const int> oldBlocks, std::span<const int> blocks, int first,
+                         PoolChange &change) const;
     [[nodiscard]] Sequence &victim() const;
     [[nodiscard]] bool betterVictim(std::size_t a, std::size_t b) const;
     void preempt(Sequence &sequence);
@@ -178,7 +191,7 @@ private:
     [[nodiscard]] int promptShare(int budget) const;
     [[nodiscard]] std::vector<Part> share(int tokenCap) const;
     [[nodiscard]] Batch build(std::vector<Part> parts) const;
-    static void appendRow(const Sequence &sequence, int count, int blockTokens, Batch &batch);
+    void appendRow(const Sequence &sequence, int count, Batch &batch) const;
     [[nodiscard]] std::optional<FinishReason> endOf(const Sequence &sequence, const RowResult &result) const;
     void advance(const BatchRow &row, std::span<const RowResult> results, CommitResult &out, double now);
     void append(Sequence &sequence, int token, StepStats &stats, double now) const;

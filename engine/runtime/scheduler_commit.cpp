@@ -62,6 +62,7 @@ void Scheduler::advance(const BatchRow &row, std::span<const RowResult> results,
         return;
     }
     m_blocks.publish(sequence.table, sequence.tokens, sequence.computed);
+    m_blocks.passWindow(sequence.table, sequence.computed);
     if (!result)
         return;
     if (sequence.outputTokens() == 0)

@@ -24,7 +24,7 @@ void Scheduler::beginStory(Sequence &sequence) const
 /// After the admissions of a step: who waits from here on, and for what.
 void Scheduler::noteWaits(double now)
 {
-    const bool full = m_running.size() >= static_cast<std::size_t>(m_limits.maxNumSeqs);
+    const bool full = m_running.size() >= places();
     for (const Entry &entry : m_waiting) {
         const bool noRoom = entry->wait == Sequence::Wait::Blocks && entry->waitSince == now;
         noteWait(*entry, full ? Sequence::Wait::Places : noRoom ? Sequence::Wait::Blocks : Sequence::Wait::Turn, now);

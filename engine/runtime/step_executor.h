@@ -18,18 +18,18 @@ public:
     [[nodiscard]] virtual RopeVariants ropeVariants() const { return {}; }
     /// Replaces the KV pool; its contents are lost. The old pool is freed first.
     /// \throws Error OutOfMemory naming the bytes; the old pool is then in place again, empty.
-    virtual void resizeKv(int blocks, int blockTokens) = 0;
+    virtual void resizeKv(const KvSizes &sizes) = 0;
     /// Replaces the KV pool by one of other sizes and carries these tokens over, byte by byte.
     /// \throws Error OutOfMemory naming the bytes; the old pool is then in place as it was
-    virtual void repageKv(int blocks, int blockTokens, std::span<const SlotMove> moves) = 0;
+    virtual void repageKv(const KvSizes &sizes, std::span<const SlotMove> moves) = 0;
     /// Makes room for steps of this size; only between steps. Does nothing when there is room already.
     /// \throws Error OutOfMemory naming the bytes; the old room stays
     virtual void reserve(int maxTokens, int maxLogitRows) = 0;
     /// One step, whose copies were made: logits [logitRows, vocabSize] F32 in the order of batch.forward.logitRows;
     /// valid until the next call. \pre the step fits what was reserved
     [[nodiscard]] virtual kernels::TensorView run(const Batch &batch) = 0;
-    /// Copies block `from` over `to` in every layer. \pre from != to
-    virtual void copyBlock(int from, int to) = 0;
+    /// Copies one block over another in every layer of its kind. \pre from != to
+    virtual void copyBlock(const BlockCopy &copy) = 0;
     /// Worker threads from the next step on; results do not depend on it. 0 = cores
     virtual void setThreads(int threads) = 0;
     [[nodiscard]] virtual int threads() const = 0;

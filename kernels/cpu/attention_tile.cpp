@@ -127,7 +127,8 @@ KvTile AttentionTile::storedTile(int side, int firstKey, int keys) const
         + static_cast<std::size_t>(m_rows.sequence) * static_cast<std::size_t>(m_call.batch.maxBlocks);
     for (int g = 0; g * kvGroupKeys < keys; ++g) {
         const int key = firstKey + g * kvGroupKeys;
-        const int block = table[key / layer.blockTokens];
+        const int listed = table[key / layer.blockTokens];
+        const int block = listed >= 0 && listed < layer.blocks ? listed : 0; // before the window, never counted
         const std::byte *rows = side == 0 ? layer.keys(block, m_rows.kvHead) : layer.values(block, m_rows.kvHead);
         tile.groups[g] = rows + key % layer.blockTokens * tile.rowBytes;
     }

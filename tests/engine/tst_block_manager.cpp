@@ -19,6 +19,24 @@ std::vector<int> tokensFrom(int first, int count)
     return tokens;
 }
 
+/// The same where layers hold a window: all tokens in one step, at the end of which the window has moved on.
+BlockTable computedInWindow(BlockManager &manager, const std::vector<int> &tokens)
+{
+    const auto size = static_cast<int>(tokens.size());
+    BlockTable table;
+    manager.adopt(table, manager.match(tokens));
+    if (!manager.grow(table, size) || !manager.holdWindow(table, size))
+        throw std::runtime_error("no room");
+    manager.publish(table, tokens, size);
+    manager.passWindow(table, size);
+    return table;
+}
+
+int heldSlots(const BlockManager &manager)
+{
+    return manager.window().size() - manager.window().free();
+}
+
 /// Runs a whole request: adopts what is cached, grows, publishes.
 BlockTable computed(BlockManager &manager, const std::vector<int> &tokens)
 {
@@ -309,6 +327,123 @@ private slots:
                 QCOMPARE(manager.audit(tables), std::string());
             }
         }
+    }
+
+    void theRuleForWindowBlocks()
+    {
+        QCOMPARE(windowBlocksFor({100, 16, 0}, 4, 64), 0);
+        QCOMPARE(windowBlocksFor({100, 16, 16}, 1, 1), 4); // window, edge, begun, and one token's
+        QCOMPARE(windowBlocksFor({100, 16, 17}, 1, 1), 5);
+        QCOMPARE(windowBlocksFor({100, 16, 512}, 2, 2048), 100);
+        QCOMPARE(windowBlocksFor({1000, 16, 512}, 2, 2048), 2 * 34 + 128);
+        QCOMPARE(windowBlocksFor({1 << 28, 8, 4096}, 1 << 20, 1 << 20), 1 << 28); // beyond an int in between
+    }
+
+    /// A table holds its window and the block that straddles the window's edge, no more.
+    void slotsFollowTheWindow()
+    {
+        for (const int window : {1, 7, 8, 9, 16, 17, 24}) {
+            BlockManager manager({20, 8, window, 20}, false);
+            BlockTable table;
+            for (int computed = 0; computed < 100; ++computed) {
+                QVERIFY(manager.grow(table, computed + 1) && manager.holdWindow(table, computed + 1));
+                const int first = std::max(0, computed - window + 1) / 8;
+                QCOMPARE(heldSlots(manager), computed / 8 + 1 - first);
+                QVERIFY(heldSlots(manager) <= (window + 7) / 8 + 1);
+                manager.passWindow(table, computed + 1);
+                const std::vector<const BlockTable *> tables{&table};
+                QCOMPARE(manager.audit(tables), std::string());
+            }
+            QCOMPARE(manager.window().kept(), 0); // nothing can find what is not published
+            manager.release(table);
+            QCOMPARE(heldSlots(manager), 0);
+            QCOMPARE(manager.audit({}), std::string());
+        }
+    }
+
+    void aHitNeedsItsLastWindowOnly()
+    {
+        BlockManager manager({40, 8, 16, 8}, true);
+        const std::vector<int> prompt = tokensFrom(0, 50);
+        BlockTable first = computedInWindow(manager, prompt);
+        manager.release(first);
+        QCOMPARE(manager.window().kept(), 6); // the seventh block is not full
+        PrefixMatch match = manager.match(prompt);
+        QCOMPARE(match.tokens, 48);
+        QCOMPARE(match.windowFirst, 4);                                     // the next token, 48, sees from 33 on
+        BlockTable other = computedInWindow(manager, tokensFrom(1000, 30)); // four slots: two empty, then 0 and 1
+        match = manager.match(prompt);
+        QCOMPARE(match.tokens, 48);
+        BlockTable again;
+        manager.adopt(again, match);
+        QCOMPARE(again.windowFirst, 4);
+        QCOMPARE(again.windowEnd, 6);
+        const std::vector<const BlockTable *> tables{&other, &again};
+        QCOMPARE(manager.audit(tables), std::string());
+        manager.release(other);
+        manager.release(again);
+        QCOMPARE(manager.audit({}), std::string());
+    }
+
+    void aHitEndsWhereItsWindowIsStillThere()
+    {
+        BlockManager manager({40, 8, 16, 6}, true);
+        const std::vector<int> prompt = tokensFrom(0, 41);
+        BlockTable first = computedInWindow(manager, prompt);
+        manager.release(first);
+        // The slots of blocks that left the window first, 0 to 2, are reused before that of 4, released before 3.
+        BlockTable other = computedInWindow(manager, tokensFrom(1000, 40));
+        const PrefixMatch match = manager.match(prompt);
+        QCOMPARE(match.knownTokens, 40);
+        QVERIFY(match.tokens < 40);
+        std::vector<int> longer = prompt;
+        longer.push_back(7);
+        QCOMPARE(manager.missPosition(longer, match), -1); // nothing differs, though it is computed again
+        longer[37] = 9999;
+        const PrefixMatch shorter = manager.match(longer);
+        QCOMPARE(shorter.knownTokens, 32);
+        QCOMPARE(manager.missPosition(longer, shorter), 37);
+        // Whoever computes it again is found from then on.
+        manager.release(other);
+        BlockTable again = computedInWindow(manager, prompt);
+        QCOMPARE(manager.match(prompt).tokens, 40);
+        const std::vector<const BlockTable *> tables{&again};
+        QCOMPARE(manager.audit(tables), std::string());
+        manager.release(again);
+        QCOMPARE(manager.match(prompt).tokens, 40);
+        QCOMPARE(manager.audit({}), std::string());
+    }
+
+    void theTailOfAForkIsCopiedInBothKinds()
+    {
+        BlockManager manager({10, 8, 6, 6}, true);
+        const std::vector<int> prompt = tokensFrom(0, 20);
+        BlockTable first = computedInWindow(manager, prompt);
+        BlockTable second;
+        manager.share(second, first);
+        std::vector<BlockCopy> copies;
+        QVERIFY(manager.own(second, 20, copies));
+        QCOMPARE(copies.size(), 2U);
+        QVERIFY(!copies[0].window && copies[1].window);
+        QCOMPARE(copies[1].from, manager.window().slotOf(first.blocks[2]));
+        QCOMPARE(copies[1].to, manager.window().slotOf(second.blocks[2]));
+        const std::vector<const BlockTable *> tables{&first, &second};
+        QCOMPARE(manager.audit(tables), std::string());
+        manager.release(first);
+        manager.release(second, true);
+        QCOMPARE(heldSlots(manager), 0);
+        QCOMPARE(manager.audit({}), std::string());
+    }
+
+    void theAuditFindsALostWindowSlot()
+    {
+        BlockManager manager({10, 8, 6, 6}, true);
+        BlockTable table = computedInWindow(manager, tokensFrom(0, 20));
+        BlockTable forgetful = table;
+        forgetful.windowEnd = forgetful.windowFirst;
+        const std::vector<const BlockTable *> tables{&forgetful};
+        QVERIFY(manager.audit(tables).find("window slot") != std::string::npos);
+        manager.release(table);
     }
 };
 

@@ -103,7 +103,7 @@ MemoryCheckpoint merged(const tiny_model::Sizes &sizes)
 Values logitsOf(const MemoryCheckpoint &checkpoint, bool reference)
 {
     const auto runner = tiny_model::makeRunner(checkpoint, {.reference = reference, .threads = 2});
-    runner->resizeKv(2, 16);
+    runner->resizeKv({2, 16});
     return tiny_model::allLogits(*runner, prompt, 0, 16);
 }
 
@@ -141,7 +141,7 @@ void ExpertFormsTest::choicesAreTold()
 {
     const MemoryCheckpoint checkpoint = mixture({}); // which the reference backend goes on reading
     const auto runner = tiny_model::makeRunner(checkpoint, {.reference = true, .threads = 1});
-    runner->resizeKv(2, 16);
+    runner->resizeKv({2, 16});
     std::vector<int> layers;
     runner->setRouterCallback([&](const engine::RouterChoice &choice) {
         layers.push_back(choice.layer);

@@ -50,6 +50,7 @@ private slots:
     void keysOnlyTakesHalf();
     void memoryIsCommittedWhenWritten();
     void movesTokensBetweenBlockSizes();
+    void layersWithAWindowHaveBlocksOfTheirOwn();
     void tooMuchIsRefused();
 
 private:
@@ -113,15 +114,15 @@ void KvCacheTest::copiesOneBlockInEveryLayer()
             floatsOf(cache, i)[n] = static_cast<float>(1000 * i + static_cast<int>(n));
     }
     const auto stream = m_ops->makeStream();
-    cache.copyBlock(2, 1, *stream);
+    cache.copyBlock({2, 1}, *stream);
     for (int i = 0; i < 3; ++i) {
         const float *layer = floatsOf(cache, i);
         QCOMPARE(std::memcmp(layer + blockElements, layer + 2 * blockElements, blockElements * sizeof(float)), 0);
         QCOMPARE(layer[blockElements - 1], static_cast<float>(1000 * i + 511));
         QCOMPARE(layer[3 * blockElements], static_cast<float>(1000 * i + 1536));
     }
-    QVERIFY_EXCEPTION_THROWN(cache.copyBlock(1, 1, *stream), kernels::Error);
-    QVERIFY_EXCEPTION_THROWN(cache.copyBlock(0, 4, *stream), kernels::Error);
+    QVERIFY_EXCEPTION_THROWN(cache.copyBlock({1, 1}, *stream), kernels::Error);
+    QVERIFY_EXCEPTION_THROWN(cache.copyBlock({0, 4}, *stream), kernels::Error);
 }
 
 void KvCacheTest::keysOnlyTakesHalf()
@@ -135,7 +136,7 @@ void KvCacheTest::keysOnlyTakesHalf()
     const std::size_t blockElements = 2 * 16 * 8;
     std::fill_n(floatsOf(cache, 1) + blockElements, blockElements, 5.0F);
     const auto stream = m_ops->makeStream();
-    cache.copyBlock(1, 2, *stream);
+    cache.copyBlock({1, 2}, *stream);
     QCOMPARE(floatsOf(cache, 1)[2 * blockElements], 5.0F);
     QCOMPARE(floatsOf(cache, 1)[3 * blockElements - 1], 5.0F);
     QCOMPARE(floatsOf(cache, 1)[blockElements - 1], 0.0F);
@@ -186,6 +187,51 @@ void KvCacheTest::movesTokensBetweenBlockSizes()
                      position < 20 ? value(position, layer, plane, head, i) : 0.0F);
             QCOMPARE(element(large, layer, position, plane, head, i), 0.0F);
         });
+}
+
+void KvCacheTest::layersWithAWindowHaveBlocksOfTheirOwn()
+{
+    KvShape shape = shapeOf(DType::F32);
+    const std::size_t ofLayer = shape.bytesPerBlock() / 3;
+    shape.windowed = {true, false, true};
+    QCOMPARE(shape.bytesPerBlock(), 3 * ofLayer);
+    QCOMPARE(shape.windowBytesPerBlock(), 2 * ofLayer);
+    KvCache cache(shape, 10, *m_ops, 4);
+    QCOMPARE(cache.bytes(), (10 + 2 * 4) * ofLayer);
+    QCOMPARE(cache.layer(0).blocks, 4);
+    QCOMPARE(cache.layer(1).blocks, 10);
+    QVERIFY(cache.holdsWindow(2) && !cache.holdsWindow(1));
+    const std::size_t blockFloats = ofLayer / sizeof(float);
+    for (int i = 0; i < 3; ++i)
+        for (int block = 0; block < (i == 1 ? 10 : 4); ++block)
+            std::fill_n(floatsOf(cache, i) + static_cast<std::size_t>(block) * blockFloats, blockFloats,
+                        static_cast<float>(100 * i + block));
+    const auto valueOf = [&](KvCache &in, int layer, int block) {
+        return floatsOf(in, layer)[static_cast<std::size_t>(block) * blockFloats];
+    };
+    const auto stream = m_ops->makeStream();
+    cache.copyBlock({1, 3, true}, *stream);
+    cache.copyBlock({7, 2, false}, *stream);
+    QCOMPARE(valueOf(cache, 0, 3), 1.0F);
+    QCOMPARE(valueOf(cache, 2, 3), 201.0F);
+    QCOMPARE(valueOf(cache, 1, 3), 103.0F);
+    QCOMPARE(valueOf(cache, 1, 2), 107.0F);
+    QCOMPARE(valueOf(cache, 0, 2), 2.0F);
+    QVERIFY_EXCEPTION_THROWN(cache.copyBlock({0, 4, true}, *stream), kernels::Error);
+    KvCache other(shape, 3, *m_ops, 2);
+    const std::vector<engine::SlotMove> moves{{16, 32, 16, true}, {9 * 16, 0, 16, false}};
+    QVERIFY_EXCEPTION_THROWN(other.moveTokens(cache, moves), kernels::Error); // block 2 of two
+    const std::vector<engine::SlotMove> right{{16, 16, 16, true}, {9 * 16, 0, 16, false}};
+    other.moveTokens(cache, right);
+    QCOMPARE(valueOf(other, 0, 1), 1.0F);
+    QCOMPARE(valueOf(other, 1, 0), 109.0F);
+    QCOMPARE(valueOf(other, 1, 1), 0.0F);
+    // A budget buys the window first, then whole contexts; below that every block has its window.
+    QCOMPARE(KvCache::blocksThatFit(shape, 100 * ofLayer, 4), 92);
+    QCOMPARE(KvCache::blocksThatFit(shape, 100 * ofLayer, 50), 33);
+    shape.windowed = {true, true, true};
+    QCOMPARE(KvCache::blocksThatFit(shape, 9 * ofLayer, 4), 3);
+    QVERIFY(KvCache::blocksThatFit(shape, 15 * ofLayer, 4) > 1 << 20); // blocks without bytes
 }
 
 void KvCacheTest::tooMuchIsRefused()

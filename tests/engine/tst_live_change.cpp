@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/support/engine_fixture.h"
 #include "tests/support/shared_data.h"
+#include "tests/support/windowed_llama.h"
 
 #include <QFileInfo>
 #include <QTest>
@@ -32,23 +33,23 @@ KvPoolConfig pool(int blocks, int blockTokens, bool prefixCaching = true)
 }
 
 /// A chat's question: half of them share a beginning, half of them draw.
-Request chat(int index, int promptTokens, int outputTokens)
+Request chat(int index, int promptTokens, int outputTokens, unsigned vocab = 300)
 {
     std::mt19937 random(static_cast<unsigned>(index % 2 ? index : 0));
     std::vector<int> ids(static_cast<std::size_t>(promptTokens + index % 7));
     for (int &id : ids)
-        id = static_cast<int>(random() % 300);
+        id = static_cast<int>(random() % vocab);
     Request request = ask(std::move(ids), greedy(outputTokens));
     request.sampling.temperature = index % 4 < 2 ? 0.0 : 0.9;
     request.sampling.seed = static_cast<std::uint64_t>(index) * 7 + 1;
     return request;
 }
 
-/// An engine on the tiny model.
+/// An engine on a tiny model.
 struct Tiny {
-    explicit Tiny(const EngineConfig &config)
+    explicit Tiny(const EngineConfig &config, const QString &file = tiny())
     {
-        if (!driver.load(tiny().toStdString(), config))
+        if (!driver.load(file.toStdString(), config))
             qFatal("the tiny model does not load");
     }
     std::unique_ptr<Engine> engine = makeEngine();
@@ -56,12 +57,12 @@ struct Tiny {
 };
 
 /// What each request gets alone, computed whole, without a cache.
-std::vector<std::vector<int>> alone(const std::vector<Request> &requests)
+std::vector<std::vector<int>> alone(const std::vector<Request> &requests, const QString &file = tiny())
 {
     EngineConfig config;
     config.limits.maxNumSeqs = 1;
     config.kv = pool(64, 16, false);
-    Tiny tinyModel(config);
+    Tiny tinyModel(config, file);
     const auto ids = tinyModel.engine->submitAll(requests);
     if (!tinyModel.driver.finish(ids))
         qFatal("a request does not end");
@@ -122,22 +123,72 @@ private slots:
     }
 
     /// Random workloads on a real model with cancels, forks, pressure and live changes of everything.
-    void randomSchedulesOnTheTinyModel()
+    void randomSchedulesOnTinyModels_data()
     {
-        if (tiny().isEmpty())
-            QSKIP("needs the model: tiny/models/llama/llama-f16.gguf");
+        QTest::addColumn<QString>("file");
+        QTest::addColumn<unsigned>("vocab");
+        QTest::addColumn<unsigned>("seeds");
+        const auto shared = [](const char *name) { return shared_data::path(QLatin1String(name)); };
+        QTest::newRow("llama") << tiny() << 300U << 12U;
+        QTest::newRow("llama, windows of 11 in two of three layers") << m_windowed.path() << 300U << 8U;
+        // Windows of 16 in five of six layers, and in all.
+        QTest::newRow("gemma3") << shared("tiny/models/gemma3/gemma3-f16.gguf") << 300U << 4U;
+        QTest::newRow("mistral") << shared("tiny/models/mistral-swa") << 300U << 4U;
+    }
+    void randomSchedulesOnTinyModels()
+    {
+        QFETCH(QString, file);
+        QFETCH(unsigned, vocab);
+        QFETCH(unsigned, seeds);
+        if (file.isEmpty() || !QFileInfo::exists(file))
+            QSKIP(qPrintable(QStringLiteral("needs the model: tiny/models/%1").arg(QTest::currentDataTag())));
         constexpr int known = 24;
         std::vector<Request> requests;
         for (int i = 0; i < known; ++i)
-            requests.push_back(chat(i, 4 + i * 5, 4 + i * 2));
-        const auto expected = alone(requests);
-        const unsigned seeds = shared_data::fullTier() ? 200 : 12;
+            requests.push_back(chat(i, 4 + i * 5, 4 + i * 2, vocab));
+        const auto expected = alone(requests, file);
+        seeds = shared_data::fullTier() ? 200 : seeds;
         std::uint64_t preemptions = 0;
         for (unsigned seed = 0; seed < seeds; ++seed) {
-            const QString fault = runRandom(seed, requests, expected, preemptions);
+            const QString fault = runRandom(file, seed, requests, expected, preemptions);
             QVERIFY2(fault.isEmpty(), qPrintable(QStringLiteral("seed %1: %2").arg(seed).arg(fault)));
         }
-        QVERIFY2(preemptions > seeds, qPrintable(QString::number(preemptions)));
+        QVERIFY2(preemptions > seeds / 2, qPrintable(QString::number(preemptions)));
+    }
+
+    /// The layers that hold a window get room for what the limits let in; without memory for it fewer run.
+    void raisedLimitsGrowTheWindows()
+    {
+        Fixture f;
+        f.controls.window = 20;
+        f.controls.beforeRun = [](const Batch & /*batch*/) { std::this_thread::sleep_for(500us); };
+        EngineConfig config;
+        config.kv = pool(128, 16);
+        config.limits = {1, 16};
+        QVERIFY(f.driver.load("model", config));
+        QVERIFY(f.driver.until([&] { return f.engine.totals().windowBlocksTotal == 2 + 2 + 1; }));
+        std::vector<Request> requests;
+        for (int i = 0; i < 10; ++i)
+            requests.push_back(ask(promptOf(40, i), greedy(60)));
+        const auto ids = f.engine.submitAll(std::move(requests));
+        QVERIFY(f.driver.until([&] { return f.answer(ids[0]).ids.size() > 3; }));
+        (void)f.engine.setLimits({4, 64});
+        QVERIFY(f.driver.until([&] { return f.driver.applied.size() == 1; }));
+        QVERIFY2(f.driver.applied[0].note.empty(), f.driver.applied[0].note.c_str());
+        QCOMPARE(f.driver.applied[0].effective.kv.windowBlocks, 4 * 4 + 4);
+        f.controls.poolFails = true;
+        (void)f.engine.setLimits({9, 64});
+        QVERIFY(f.driver.until([&] { return f.driver.applied.size() == 2; }));
+        QVERIFY(!f.driver.applied[1].note.empty());
+        QCOMPARE(f.driver.applied[1].effective.kv.windowBlocks, 4 * 4 + 4);
+        QVERIFY(f.driver.finish(ids));
+        for (int i = 0; i < 10; ++i)
+            QCOMPARE(f.answer(ids[static_cast<std::size_t>(i)]).ids, f.expected(promptOf(40, i), greedy(60)));
+        const EngineTotals totals = f.engine.totals();
+        QCOMPARE(totals.maxRunning, 4);
+        QCOMPARE(totals.windowBlocksFree, totals.windowBlocksTotal);
+        QCOMPARE(totals.memory.kvUsed + totals.memory.kvCached + totals.memory.kvFree, totals.kvBytes);
+        QVERIFY(f.allBlocksFree());
     }
 
     void theBudgetShrinksAndGrowsUnderPressure()
@@ -225,6 +276,8 @@ private slots:
     }
 
 private:
+    WindowedLlama m_windowed{11, 2};
+
     struct Asked {
         RequestId id = 0;
         std::size_t which = 0;
@@ -232,7 +285,7 @@ private:
         bool cancelled = false;
     };
 
-    static QString runRandom(unsigned seed, const std::vector<Request> &requests,
+    static QString runRandom(const QString &file, unsigned seed, const std::vector<Request> &requests,
                              const std::vector<std::vector<int>> &expected, std::uint64_t &preemptions)
     {
         std::mt19937 random(seed);
@@ -242,7 +295,7 @@ private:
         config.limits = {1 + pick(12), 16 + pick(200)};
         config.kv = pool(13 + pick(12), 16, pick(4) != 0);
         config.maxModelLen = 200;
-        Tiny tinyModel(config);
+        Tiny tinyModel(config, file);
         std::vector<Asked> asked;
         for (int round = 0; round < 20; ++round) {
             const auto which = static_cast<std::size_t>(pick(static_cast<int>(requests.size())));
@@ -313,7 +366,8 @@ private:
                     .arg(QString::fromStdString(answer.finished->error));
         }
         const EngineTotals totals = tinyModel.engine->totals();
-        if (totals.blocksFree != totals.blocksTotal || !tinyModel.driver.notices.empty())
+        if (totals.blocksFree != totals.blocksTotal || totals.windowBlocksFree != totals.windowBlocksTotal
+            || !tinyModel.driver.notices.empty())
             return QStringLiteral("blocks leaked");
         preemptions += totals.preemptions;
         return {};

@@ -204,7 +204,7 @@ void LlamaModelTest::equalsItsDefinition()
         ids.push_back((i * 13 + 5) % sizes.vocab);
     const std::vector<float> wanted = independentLogits(checkpoint, sizes, ids, rotaryDim);
     auto runner = tiny_model::makeRunner(checkpoint, {.reference = true, .threads = 1});
-    runner->resizeKv(8, 8);
+    runner->resizeKv({8, 8});
     const Difference difference = tiny_model::compare(allLogits(*runner, ids, 10, 8), wanted);
     QVERIFY2(difference.maxAbs < 2e-5, qPrintable(QString::number(difference.maxAbs)));
 }
@@ -267,7 +267,7 @@ void LlamaModelTest::goldens()
     const auto checkpoint = engine::openCheckpoint(file.toStdString());
     auto runner = tiny_model::makeRunner(*checkpoint, {.reference = reference, .threads = 2},
                                          reference ? kernels::DType::F32 : kernels::DType::F16);
-    runner->resizeKv(8, 16);
+    runner->resizeKv({8, 16});
     std::vector<float> found;
     for (const std::vector<int> &prompt : golden.prompts) {
         const std::vector<float> logits = allLogits(*runner, prompt, 0, 16);
@@ -300,7 +300,7 @@ void LlamaModelTest::greedyTokens()
     const std::size_t vocab = golden.logits.size() / golden.prompts.size();
     const auto checkpoint = engine::openCheckpoint(file.toStdString());
     auto runner = tiny_model::makeRunner(*checkpoint, {.reference = true, .threads = 2});
-    runner->resizeKv(8, 16);
+    runner->resizeKv({8, 16});
     int compared = 0;
     for (std::size_t i = 0; i < golden.prompts.size(); ++i) {
         const QJsonObject greedy = golden.json[QStringLiteral("greedy")].toArray()[static_cast<int>(i)].toObject();

@@ -2,6 +2,7 @@
 #include "engine/runtime/loaded_model.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/tiny_model.h"
+#include "tests/support/windowed_llama.h"
 
 #include <QFile>
 #include <QTemporaryDir>
@@ -79,6 +80,7 @@ private slots:
     void stopsBetweenTensors();
     void refusesImpossibleOptions();
     void poolSizes();
+    void poolsOfWindowedModels();
     void poolsThatDoNotFit();
     void limitsAreApplied();
     void threadsAreApplied();
@@ -230,6 +232,36 @@ void LoadedModelTest::poolSizes()
     QCOMPARE(model->info().effective.kv.type, engine::KvType::F32);
     QCOMPARE(model->info().effective.kv.budgetBytes, 9 * 2 * block);
     QCOMPARE(model->runner().kvBytes(), 9 * 2 * block);
+}
+
+/// Two of three layers see 9 tokens: they hold those of the sequences that may run.
+void LoadedModelTest::poolsOfWindowedModels()
+{
+    const WindowedLlama windowed(9, 2);
+    const QString file = windowed.path();
+    EngineConfig config = configOf();
+    config.limits = {.maxNumSeqs = 2, .maxNumBatchedTokens = 16};
+    config.kv.blockTokens = 8;
+    config.kv.numBlocks = 64;
+    const auto model = open(config, file);
+    const engine::ModelInfo &info = model->info();
+    QCOMPARE(info.kvWindow, 9);
+    QCOMPARE(info.kvWindowBytesPerToken * 3, info.kvBytesPerToken * 2);
+    const std::size_t ofLayer = info.kvBytesPerToken / 3 * 8;
+    constexpr int window = 2 * (2 + 2) + 2;
+    QCOMPARE(info.effective.kv.windowBlocks, window);
+    QCOMPARE(info.effective.kv.budgetBytes, ofLayer * (64 + 2 * window));
+    QCOMPARE(model->runner().kvBytes(), info.effective.kv.budgetBytes);
+    const engine::BatchLimits limits = info.effective.limits;
+    QCOMPARE(model->planKvPool({.blockTokens = 8, .budgetBytes = ofLayer * (50 + 2 * window) + 1}, limits).blocks, 50);
+    const engine::KvPoolPlan few = model->planKvPool({.blockTokens = 8, .budgetBytes = ofLayer * 3 * 7}, limits);
+    QCOMPARE(few.blocks, 7); // each with its window
+    QCOMPARE(few.windowBlocks, 7);
+    QCOMPARE(few.bytes, ofLayer * 3 * 7);
+    // A context within the window needs no pool of its own.
+    config.maxModelLen = 9;
+    QCOMPARE(open(config, file)->info().kvWindow, 0);
+    QCOMPARE(open(config, file)->info().effective.kv.budgetBytes, ofLayer * 3 * 64);
 }
 
 void LoadedModelTest::poolsThatDoNotFit()

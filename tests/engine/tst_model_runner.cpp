@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/models/model_registry.h"
+#include "engine/runtime/scheduler.h"
 #include "tests/support/tiny_model.h"
 
 #include <QtTest>
 
+#include <algorithm>
 #include <cstring>
 
 using tiny_model::allLogits;
@@ -48,6 +50,8 @@ private slots:
     void onlyWantedRows();
     void copiedBlocksCarryTheirTokens_data() { backends(); }
     void copiedBlocksCarryTheirTokens();
+    void windowsHoldTheLastTokensOnly_data();
+    void windowsHoldTheLastTokensOnly();
     void resizingReplacesThePool();
     void aFailedResizeKeepsThePool();
     void roomIsReservedOnce();
@@ -71,7 +75,7 @@ std::unique_ptr<engine::ModelRunner> ModelRunnerTest::runner(int blocks, int blo
     QFETCH(bool, reference);
     auto made = tiny_model::makeRunner(m_checkpoint, {.reference = reference, .threads = 2},
                                        reference ? kernels::DType::F32 : kernels::DType::F16);
-    made->resizeKv(blocks, blockTokens);
+    made->resizeKv({blocks, blockTokens});
     return made;
 }
 
@@ -92,7 +96,7 @@ void ModelRunnerTest::blocksDoNotMatter()
     const std::vector<float> whole = allLogits(*run, ids, 0, 8);
     QVERIFY(same(allLogits(*run, ids, 0, 8, {15, 2, 9, 0, 11, 4, 1, 14, 3, 8, 13, 6, 5}), whole));
     for (const int blockTokens : {16, 64, 128}) {
-        run->resizeKv(16, blockTokens);
+        run->resizeKv({16, blockTokens});
         QVERIFY2(same(allLogits(*run, ids, 17, blockTokens), whole), qPrintable(QString::number(blockTokens)));
     }
 }
@@ -151,29 +155,98 @@ void ModelRunnerTest::copiedBlocksCarryTheirTokens()
     const auto run = runner(16, 8);
     const std::vector<int> ids = someIds(20, 7);
     const std::vector<float> whole = allLogits(*run, ids, 0, 8, {0, 1, 2});
-    run->copyBlock(0, 9);
-    run->copyBlock(1, 5);
+    run->copyBlock({0, 9});
+    run->copyBlock({1, 5});
     const kernels::TensorView tail = run->run(makeBatch({{{ids.begin() + 16, ids.end()}, 16, {9, 5, 6}}}, 8));
     QVERIFY(same(rowsOf(tail, 0, 4), {whole.begin() + 16 * 40, whole.end()}));
+}
+
+void ModelRunnerTest::windowsHoldTheLastTokensOnly_data()
+{
+    QTest::addColumn<bool>("reference");
+    QTest::addColumn<int>("window");
+    QTest::addColumn<int>("pattern");
+    QTest::addColumn<int>("blockTokens");
+    for (const bool reference : {true, false})
+        for (const int window : {1, 7, 16, 21})
+            for (const int pattern : {0, 2}) // all layers have it, or every second one
+                QTest::addRow("%s, %d in %s layers", reference ? "reference" : "cpu", window, pattern ? "half" : "all")
+                    << reference << window << pattern << (window % 2 ? 8 : 16);
+}
+
+/// Four sequences in a pool with as few window slots as the rule gives: every row of logits is, bit for bit, that of a
+/// pool in which all layers hold everything.
+void ModelRunnerTest::windowsHoldTheLastTokensOnly()
+{
+    QFETCH(bool, reference);
+    QFETCH(int, window);
+    QFETCH(int, pattern);
+    QFETCH(int, blockTokens);
+    tiny_model::MemoryCheckpoint checkpoint = tiny_model::makeLlama({});
+    checkpoint.set("llama.attention.sliding_window", std::int64_t{window});
+    checkpoint.set("llama.attention.sliding_window_pattern", std::int64_t{pattern});
+    const auto make = [&] {
+        return tiny_model::makeRunner(checkpoint, {.reference = reference, .threads = 2},
+                                      reference ? kernels::DType::F32 : kernels::DType::F16);
+    };
+    const auto whole = make();
+    whole->resizeKv({32, 8});
+    engine::Scheduler::Config config;
+    config.limits = {3, 24};
+    config.maxModelLen = 256;
+    config.kv.numBlocks = 800 / blockTokens;
+    config.kv.blockTokens = blockTokens;
+    config.window = window;
+    config.kv.windowBlocks = engine::windowBlocksFor({config.kv.numBlocks, blockTokens, window}, 3, 24);
+    QVERIFY(config.kv.windowBlocks < config.kv.numBlocks);
+    engine::Scheduler scheduler(config);
+    const auto run = make();
+    run->resizeKv(scheduler.blocks().sizes());
+    QVERIFY(run->kvBytes() < whole->kvBytes() * 25 / 8);
+    for (int i = 0; i < 4; ++i) {
+        engine::Sequence sequence;
+        sequence.id = static_cast<engine::RequestId>(i + 1);
+        sequence.tokens = someIds(i == 3 ? 70 : window + i, 7 + (i % 2) * 4); // two share a beginning
+        sequence.promptTokens = sequence.size();
+        sequence.maxTokens = 2 * window + 9;
+        scheduler.add(std::move(sequence));
+    }
+    for (engine::Batch batch = scheduler.schedule(0); !batch.empty(); batch = scheduler.schedule(0)) {
+        const kernels::TensorView logits = run->run(batch);
+        std::vector<engine::RowResult> results(batch.forward.logitRows.size());
+        for (const engine::BatchRow &row : batch.rows) {
+            if (!row.samples)
+                continue;
+            const std::vector<int> &tokens = scheduler.find(row.request)->tokens;
+            const std::vector<float> all = allLogits(*whole, tokens, 0, 8);
+            const std::vector<float> found = rowsOf(logits, row.logitRow, 1);
+            QVERIFY2(same(found, {all.end() - 40, all.end()}), qPrintable(QString::number(tokens.size())));
+            results[static_cast<std::size_t>(row.logitRow)].token =
+                static_cast<int>(std::max_element(found.begin(), found.end()) - found.begin());
+        }
+        (void)scheduler.commit(batch, results, 0);
+    }
+    QVERIFY(scheduler.idle());
+    QCOMPARE(scheduler.audit(), std::string());
 }
 
 void ModelRunnerTest::resizingReplacesThePool()
 {
     auto run = tiny_model::makeRunner(m_checkpoint, {.reference = true, .threads = 1});
     QCOMPARE(run->kvBytes(), std::size_t{0});
-    run->resizeKv(4, 8);
+    run->resizeKv({4, 8});
     const std::size_t four = run->kvBytes();
-    run->resizeKv(8, 16);
+    run->resizeKv({8, 16});
     QCOMPARE(run->kvBytes(), 4 * four);
 }
 
 void ModelRunnerTest::aFailedResizeKeepsThePool()
 {
     auto run = tiny_model::makeRunner(m_checkpoint, {.reference = true, .threads = 1});
-    run->resizeKv(4, 8);
+    run->resizeKv({4, 8});
     const std::vector<float> before = allLogits(*run, someIds(20, 7), 0, 8);
     try {
-        run->resizeKv(1 << 23, 128);
+        run->resizeKv({1 << 23, 128});
         QFAIL("a pool of a terabyte was granted");
     } catch (const kernels::Error &error) {
         QCOMPARE(error.code(), kernels::ErrorCode::OutOfMemory);
@@ -184,7 +257,7 @@ void ModelRunnerTest::aFailedResizeKeepsThePool()
 void ModelRunnerTest::roomIsReservedOnce()
 {
     auto run = tiny_model::makeRunner(m_checkpoint, {.reference = true, .threads = 1}, kernels::DType::F32, 64);
-    run->resizeKv(32, 8);
+    run->resizeKv({32, 8});
     const std::size_t bytes = run->workspaceBytes();
     const std::vector<int> most = someIds(64, 7);
     QCOMPARE(allLogits(*run, most, 0, 8).size(), std::size_t{64 * 40});
@@ -208,7 +281,7 @@ void ModelRunnerTest::profileCountsEveryOperation()
     engine::ModelRunner run(std::move(ops), std::move(model), engine::KvTypes{kernels::DType::F32, kernels::DType::F32},
                             &profile);
     run.reserve(8, 8);
-    run.resizeKv(2, 8);
+    run.resizeKv({2, 8});
     for (int i = 0; i < 3; ++i)
         (void)allLogits(run, someIds(5, 7), 0, 8);
     const auto calls = [&profile](int layer, const char *name) {

@@ -63,7 +63,7 @@ struct Choices {
 std::unique_ptr<engine::ModelRunner> runnerOf(const engine::Checkpoint &checkpoint, bool reference)
 {
     auto runner = tiny_model::makeRunner(checkpoint, {.reference = reference, .threads = 2});
-    runner->resizeKv(8, blockTokens);
+    runner->resizeKv({8, blockTokens});
     return runner;
 }
 

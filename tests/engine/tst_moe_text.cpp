@@ -129,7 +129,7 @@ void MoeTextTest::greedyText()
     int compared = 0;
     for (const bool reference : {true, false}) {
         const auto runner = tiny_model::makeRunner(*checkpoint, {.reference = reference, .threads = 2});
-        runner->resizeKv(8, blockTokens);
+        runner->resizeKv({8, blockTokens});
         const QJsonArray results = json[QStringLiteral("results")].toArray();
         for (const QJsonValue &value : results) {
             const Told told = tell(*runner, value.toObject());

@@ -217,7 +217,7 @@ private:
 std::vector<float> logitsOf(const engine::Checkpoint &checkpoint, bool reference)
 {
     auto runner = tiny_model::makeRunner(checkpoint, {.reference = reference, .threads = 2}, kernels::DType::F32);
-    runner->resizeKv(4, blockTokens);
+    runner->resizeKv({4, blockTokens});
     std::vector<int> ids;
     for (int i = 0; i < 40; ++i)
         ids.push_back(i * 7 % static_cast<int>(hidden));
@@ -295,7 +295,7 @@ void QuantizedModelsTest::logits()
     for (const bool reference : {true, false}) {
         auto runner = tiny_model::makeRunner(*checkpoint, {.reference = reference, .threads = 2},
                                              reference ? kernels::DType::F32 : kernels::DType::F16);
-        runner->resizeKv(8, blockTokens);
+        runner->resizeKv({8, blockTokens});
         std::vector<float> found;
         for (const QJsonValue &prompt : prompts) {
             const std::vector<float> all = tiny_model::allLogits(*runner, idsOf(prompt), 0, blockTokens);

@@ -144,10 +144,10 @@ void RopeVariantsTest::servingEqualsFullRecomputation()
             prompts[3].push_back(39 - id); // crosses with the first token
     }
     std::vector<std::vector<int>> wanted;
-    runner->resizeKv(64, blockTokens);
+    runner->resizeKv({64, blockTokens});
     for (const std::vector<int> &prompt : prompts)
         wanted.push_back(byFullRecomputation(*runner, prompt, count));
-    runner->resizeKv(64, blockTokens);
+    runner->resizeKv({64, blockTokens});
     const auto outputs = served(*runner, prompts, count, maxBatchedTokens);
     for (std::size_t i = 0; i < prompts.size(); ++i)
         QCOMPARE(outputs.at(static_cast<int>(i) + 1), wanted[i]);

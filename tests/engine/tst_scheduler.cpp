@@ -429,6 +429,81 @@ private slots:
             QCOMPARE(job.output, rig.expected(job, 100000));
         QCOMPARE(rig.scheduler.blocks().usedBlocks(), 0);
     }
+
+    /// Prompts around the window's size, far longer ones, and answers over several windows, in two kinds of pool: as
+    /// many window slots as the rule gives, and the fewest that one request can run in.
+    void windowsHoldWhatIsSeen_data()
+    {
+        QTest::addColumn<int>("window");
+        QTest::addColumn<bool>("fewest");
+        for (const int window : {1, 8, 15, 16, 17, 40})
+            for (const bool fewest : {false, true})
+                QTest::addRow("%d%s", window, fewest ? ", fewest" : "") << window << fewest;
+    }
+    void windowsHoldWhatIsSeen()
+    {
+        QFETCH(int, window);
+        QFETCH(bool, fewest);
+        Scheduler::Config c = withWindow(config(200, 16, {4, 64}), window);
+        if (fewest)
+            c.kv.windowBlocks = windowBlocksFor({200, 16, window}, 1, 1);
+        Rig rig(c);
+        int salt = 0;
+        for (const int length : {std::max(1, window - 1), window, window + 1, 3 * window + 5, 200})
+            rig.add(promptOf(length, ++salt), 4 * window + 20);
+        const int each = (window + 15) / 16 + 1;
+        while (rig.step()) {
+            const WindowPool &pool = rig.scheduler.blocks().window();
+            QVERIFY(pool.size() - pool.free() <= each * static_cast<int>(rig.scheduler.sequences().size()));
+            QCOMPARE(rig.scheduler.audit(), std::string());
+        }
+        for (const auto &[id, job] : rig.jobs)
+            QVERIFY2(job.output == rig.expected(job, 100000), qPrintable(QString::number(id)));
+        QCOMPARE(rig.scheduler.preemptions(), 0U); // fewer are let in, nobody is thrown out
+        QCOMPARE(rig.scheduler.blocks().window().free(), c.kv.windowBlocks);
+    }
+
+    void forksOfManyWindowsFitWhereOneDoes()
+    {
+        Scheduler::Config c = withWindow(config(60, 16, {2, 32}), 24);
+        c.kv.windowBlocks = windowBlocksFor({60, 16, 24}, 1, 1);
+        Rig rig(c);
+        const RequestId leader = rig.add(promptOf(50, 1), 80);
+        for (int i = 0; i < 5; ++i)
+            rig.add(promptOf(50, 1), 60 + i, 0, Rig::greedy(), 0, leader);
+        while (rig.step())
+            QCOMPARE(rig.scheduler.audit(), std::string());
+        for (const auto &[id, job] : rig.jobs)
+            QCOMPARE(job.output, rig.expected(job, 100000));
+        QVERIFY(rig.copies > 0);
+    }
+
+    void aPoolOfOtherSizesKeepsTheWindows()
+    {
+        Rig rig(withWindow(config(60, 16, {8, 64}), 20));
+        const RequestId leader = rig.add(promptOf(70, 9), 100);
+        rig.add(promptOf(70, 9), 90, 0, Rig::greedy(), 0, leader);
+        for (int i = 0; i < 4; ++i)
+            rig.add(promptOf(30 + i * 9, i), 60);
+        for (int i = 0; i < 12; ++i)
+            QVERIFY(rig.step());
+        for (const int blockTokens : {64, 8, 32, 16, 8, 32}) {
+            rig.repage(1200 / blockTokens, blockTokens);
+            QCOMPARE(rig.scheduler.preemptions(), 0U);
+            QCOMPARE(rig.scheduler.audit(), std::string());
+            QVERIFY(rig.step());
+            QCOMPARE(totalTokens(rig.batch), 6); // nothing is computed again
+        }
+        rig.runAll();
+        for (const auto &[id, job] : rig.jobs)
+            QCOMPARE(job.output, rig.expected(job, 100000));
+        // What is cached can be found in blocks of another size, with its window.
+        rig.repage(100, 8);
+        const RequestId again = rig.add(promptOf(70, 9), 5);
+        rig.runAll();
+        QCOMPARE(rig.jobs[again].cachedTokens, 64);
+        QCOMPARE(rig.jobs[again].output, rig.expected(rig.jobs[again], 100000));
+    }
 };
 
 QTEST_GUILESS_MAIN(TestScheduler)

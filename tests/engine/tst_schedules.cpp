@@ -25,7 +25,7 @@ private slots:
     void random()
     {
         QFETCH(unsigned, first);
-        m_preemptions = m_hitTokens = m_copies = m_changes = 0;
+        m_preemptions = m_hitTokens = m_copies = m_changes = m_small = 0;
         for (unsigned seed = first; seed < first + count; ++seed) {
             const QString fault = runRandom(seed);
             QVERIFY2(fault.isEmpty(), qPrintable(QStringLiteral("seed %1: %2").arg(seed).arg(fault)));
@@ -35,6 +35,7 @@ private slots:
         QVERIFY2(m_hitTokens > count, qPrintable(QString::number(m_hitTokens)));
         QVERIFY2(m_copies > count / 2, qPrintable(QString::number(m_copies)));
         QVERIFY2(m_changes > count, qPrintable(QString::number(m_changes)));
+        QVERIFY2(m_small > count / 8, qPrintable(QString::number(m_small)));
     }
 
 private:
@@ -65,6 +66,9 @@ private:
         c.maxModelLen = 60 + pick(200);
         c.variants = {pick(2) ? 0 : 10 + pick(c.maxModelLen), pick(2) != 0};
         c.kv.numBlocks = (c.maxModelLen + blockTokens - 1) / blockTokens + pick(4);
+        if (pick(2))
+            c = withRandomWindow(c, random);
+        m_small += c.window > 0 && c.kv.windowBlocks < c.kv.numBlocks ? 1 : 0;
         Rig rig(c);
         rig.endToken = pick(3) ? -1 : pick(vocab);
         int left = 1 + pick(24);
@@ -87,10 +91,28 @@ private:
         }
         if (rig.scheduler.blocks().usedBlocks() != 0)
             return QStringLiteral("%1 blocks leaked").arg(rig.scheduler.blocks().usedBlocks());
+        const WindowPool &window = rig.scheduler.blocks().window();
+        if (window.free() != window.size())
+            return QStringLiteral("%1 window slots leaked").arg(window.size() - window.free());
         m_preemptions += rig.scheduler.preemptions();
         m_hitTokens += rig.scheduler.prefixHitTokens();
         m_copies += static_cast<std::uint64_t>(rig.copies);
         return check(rig);
+    }
+
+    /// Half of the layers hold a window only, in as many slots as the rule gives, or in too few: the least that one
+    /// sequence needs.
+    static Scheduler::Config withRandomWindow(const Scheduler::Config &config, std::mt19937 &random)
+    {
+        const auto pick = [&random](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+        Scheduler::Config more = config;
+        more.kv.numBlocks += pick(2) ? 0 : pick(24);
+        Scheduler::Config c = withWindow(more, 1 + pick(pick(2) ? 10 : 100));
+        if (pick(2) == 0) {
+            const int least = windowBlocksFor({c.kv.numBlocks, c.kv.blockTokens, c.window}, 1, 1);
+            c.kv.windowBlocks = least + pick(c.kv.windowBlocks - least + 1);
+        }
+        return c;
     }
 
     /// One request, or several of one prompt.
@@ -161,6 +183,7 @@ private:
         return {};
     }
 
+    std::uint64_t m_small = 0; ///< schedules with fewer window slots than blocks
     std::uint64_t m_copies = 0;
     std::uint64_t m_changes = 0;
     std::uint64_t m_preemptions = 0;

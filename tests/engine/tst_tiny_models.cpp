@@ -126,7 +126,7 @@ void TinyModelsTest::compareLogits(const QString &folder, const QString &model, 
     const auto checkpoint = engine::openModelFiles(model.toStdString());
     auto runner = tiny_model::makeRunner(*checkpoint, {.reference = reference, .threads = 2},
                                          reference ? kernels::DType::F32 : kernels::DType::F16);
-    runner->resizeKv(8, blockTokens);
+    runner->resizeKv({8, blockTokens});
     std::vector<float> found;
     for (const std::vector<int> &prompt : golden.prompts) {
         const std::vector<float> logits = tiny_model::allLogits(*runner, prompt, 0, blockTokens);
@@ -183,7 +183,7 @@ void TinyModelsTest::greedyTokens()
     const auto checkpoint = engine::openModelFiles(model.toStdString());
     auto runner = tiny_model::makeRunner(*checkpoint, {.reference = true, .threads = 2});
     const engine::RopeVariants variants = runner->ropeVariants();
-    runner->resizeKv(8, blockTokens);
+    runner->resizeKv({8, blockTokens});
     int compared = 0;
     for (std::size_t i = 0; i < golden.prompts.size(); ++i) {
         const QJsonObject greedy = golden.greedy[static_cast<int>(i)].toObject();
@@ -222,7 +222,7 @@ void TinyModelsTest::neighboursAndChunksChangeNothing()
     const Golden golden = readGolden(folder);
     const auto checkpoint = engine::openModelFiles(model.toStdString());
     auto runner = tiny_model::makeRunner(*checkpoint, {.threads = 2}, kernels::DType::F16);
-    runner->resizeKv(16, blockTokens);
+    runner->resizeKv({16, blockTokens});
     const std::vector<int> &longest = golden.prompts[2];
     const std::vector<float> alone = tiny_model::allLogits(*runner, longest, 0, blockTokens);
     QCOMPARE(tiny_model::allLogits(*runner, longest, 7, blockTokens), alone);

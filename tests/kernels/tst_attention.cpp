@@ -139,6 +139,9 @@ std::vector<float> Cache::step(std::vector<Chunk> chunks)
     for (std::size_t s = 0; s < chunks.size(); ++s)
         std::copy(chunks[s].blocks->begin(), chunks[s].blocks->end(),
                   tables.begin() + static_cast<std::ptrdiff_t>(s * maxBlocks));
+    for (std::size_t s = 0; s < chunks.size() && a.window > 0; ++s) // blocks that no query sees may be gone
+        std::fill_n(tables.begin() + static_cast<std::ptrdiff_t>(s * maxBlocks),
+                    std::max(0, chunks[s].first - a.window + 1) / m_blockTokens, -1);
     const PagedBatch batch{starts, lengths, tables, static_cast<int>(maxBlocks), m_blockTokens};
     const int tokens = starts.back();
     std::vector<float> padded(static_cast<std::size_t>(tokens * (outWidth + 3) + 3), sentinel);

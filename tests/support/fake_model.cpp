@@ -23,23 +23,28 @@ FakeModel::FakeModel(int vocab, std::uint64_t seed)
 {
 }
 
-void FakeModel::resizeKv(int blocks, int blockTokens)
+void FakeModel::resizeKv(const engine::KvSizes &sizes)
 {
-    m_blockTokens = blockTokens;
-    m_slots.assign(static_cast<std::size_t>(blocks * blockTokens), {});
+    m_sizes = sizes;
+    m_slots.assign(static_cast<std::size_t>(sizes.blocks * sizes.blockTokens), {});
+    m_windowSlots.assign(static_cast<std::size_t>(sizes.windowBlocks * sizes.blockTokens), {});
 }
 
-void FakeModel::repageKv(int blocks, int blockTokens, std::span<const engine::SlotMove> moves)
+void FakeModel::repageKv(const engine::KvSizes &sizes, std::span<const engine::SlotMove> moves)
 {
-    std::vector<Slot> slots(static_cast<std::size_t>(blocks * blockTokens));
+    std::vector<Slot> slots(static_cast<std::size_t>(sizes.blocks * sizes.blockTokens));
+    std::vector<Slot> windowSlots(static_cast<std::size_t>(sizes.windowBlocks * sizes.blockTokens));
     for (const engine::SlotMove &move : moves) {
-        CHECK(move.from % m_blockTokens + move.tokens <= m_blockTokens);
-        CHECK(move.to % blockTokens + move.tokens <= blockTokens);
+        CHECK(move.from % m_sizes.blockTokens + move.tokens <= m_sizes.blockTokens);
+        CHECK(move.to % sizes.blockTokens + move.tokens <= sizes.blockTokens);
+        const std::vector<Slot> &from = move.window ? m_windowSlots : m_slots;
+        std::vector<Slot> &to = move.window ? windowSlots : slots;
         for (int i = 0; i < move.tokens; ++i)
-            slots.at(static_cast<std::size_t>(move.to + i)) = m_slots.at(static_cast<std::size_t>(move.from + i));
+            to.at(static_cast<std::size_t>(move.to + i)) = from.at(static_cast<std::size_t>(move.from + i));
     }
     m_slots = std::move(slots);
-    m_blockTokens = blockTokens;
+    m_windowSlots = std::move(windowSlots);
+    m_sizes = sizes;
 }
 
 void FakeModel::reserve(int maxTokens, int maxLogitRows)
@@ -82,9 +87,18 @@ kernels::TensorView FakeModel::run(const engine::Batch &batch)
     };
     for (std::size_t s = 0; s < batch.rows.size(); ++s)
         for (auto i = static_cast<std::size_t>(forward.queryStarts[s]);
+             i < static_cast<std::size_t>(forward.queryStarts[s + 1]); ++i) {
+            const Slot slot{forward.tokenIds[i], forward.positions[i], variantOf(s)};
+            m_slots.at(static_cast<std::size_t>(forward.slotIds[i])) = slot;
+            if (m_sizes.window > 0)
+                m_windowSlots.at(static_cast<std::size_t>(forward.windowSlotIds.at(i))) = slot;
+        }
+    CHECK(m_sizes.window > 0 || forward.windowTables.empty());
+    for (std::size_t s = 0; m_sizes.window > 0 && s < batch.rows.size(); ++s)
+        for (auto i = static_cast<std::size_t>(forward.queryStarts[s]);
              i < static_cast<std::size_t>(forward.queryStarts[s + 1]); ++i)
-            m_slots.at(static_cast<std::size_t>(forward.slotIds[i])) = {forward.tokenIds[i], forward.positions[i],
-                                                                        variantOf(s)};
+            if (!windowIsWhole(forward, s, forward.positions[i]))
+                m_slots.at(static_cast<std::size_t>(forward.slotIds[i])).token = -1;
     m_logits.assign(forward.logitRows.size() * static_cast<std::size_t>(m_vocab), 0.0F);
     for (std::size_t s = 0; s < batch.rows.size(); ++s) {
         const engine::BatchRow &row = batch.rows[s];
@@ -95,8 +109,9 @@ kernels::TensorView FakeModel::run(const engine::Batch &batch)
         std::vector<int> tokens;
         for (int position = 0; position < forward.contextLengths[s]; ++position) {
             const int block = forward.blockTables.at(s * static_cast<std::size_t>(forward.maxBlocks)
-                                                     + static_cast<std::size_t>(position / m_blockTokens));
-            const Slot &slot = m_slots.at(static_cast<std::size_t>(block * m_blockTokens + position % m_blockTokens));
+                                                     + static_cast<std::size_t>(position / m_sizes.blockTokens));
+            const Slot &slot =
+                m_slots.at(static_cast<std::size_t>(block * m_sizes.blockTokens + position % m_sizes.blockTokens));
             const bool right = slot.position == position && slot.variant == variantOf(s);
             tokens.push_back(right ? slot.token : -1 - slot.position);
         }
@@ -109,9 +124,28 @@ kernels::TensorView FakeModel::run(const engine::Batch &batch)
     return kernels::makeView(m_logits.data(), kernels::DType::F32, forward.logitRows.size(), m_vocab);
 }
 
-void FakeModel::copyBlock(int from, int to)
+bool FakeModel::windowIsWhole(const engine::ForwardBatch &forward, std::size_t sequence, int position) const
 {
-    std::copy_n(m_slots.begin() + from * m_blockTokens, m_blockTokens, m_slots.begin() + to * m_blockTokens);
+    const int size = m_sizes.blockTokens;
+    for (int seen = std::max(0, position - m_sizes.window + 1); seen <= position; ++seen) {
+        const std::size_t row = sequence * static_cast<std::size_t>(forward.maxBlocks);
+        const int block = forward.windowTables.at(row + static_cast<std::size_t>(seen / size));
+        const int ofContext = forward.blockTables.at(row + static_cast<std::size_t>(seen / size));
+        if (block < 0 || block >= m_sizes.windowBlocks)
+            return false;
+        const Slot &slot = m_windowSlots[static_cast<std::size_t>(block * size + seen % size)];
+        const Slot &right = m_slots[static_cast<std::size_t>(ofContext * size + seen % size)];
+        if (slot.token != right.token || slot.position != seen || slot.variant != right.variant)
+            return false;
+    }
+    return true;
+}
+
+void FakeModel::copyBlock(const engine::BlockCopy &copy)
+{
+    std::vector<Slot> &slots = copy.window ? m_windowSlots : m_slots;
+    const int size = m_sizes.blockTokens;
+    std::copy_n(slots.begin() + copy.from * size, size, slots.begin() + copy.to * size);
 }
 
 std::vector<int> FakeModel::alone(const std::vector<int> &prompt, const engine::SamplingParams &sampling,

@@ -11,17 +11,18 @@
 
 /// A network for tests of the serving loop. Its logits are a function of all tokens of a sequence, which it reads
 /// back through the block table from the slots that earlier steps wrote, as attention does: a wrong slot, block or
-/// position gives wrong tokens, never by luck the right ones.
+/// position gives wrong tokens, never by luck the right ones. With a window there are two stores, as if half of its
+/// layers had that window: what is missing in the second spoils the token that looked for it, and all behind it.
 class FakeModel final : public engine::StepExecutor {
 public:
     explicit FakeModel(int vocab, std::uint64_t seed = 1);
 
     [[nodiscard]] int vocabSize() const override { return m_vocab; }
-    void resizeKv(int blocks, int blockTokens) override;
-    void repageKv(int blocks, int blockTokens, std::span<const engine::SlotMove> moves) override;
+    void resizeKv(const engine::KvSizes &sizes) override;
+    void repageKv(const engine::KvSizes &sizes, std::span<const engine::SlotMove> moves) override;
     void reserve(int maxTokens, int maxLogitRows) override;
     [[nodiscard]] kernels::TensorView run(const engine::Batch &batch) override;
-    void copyBlock(int from, int to) override;
+    void copyBlock(const engine::BlockCopy &copy) override;
     void setThreads(int threads) override { m_threads = threads; }
     [[nodiscard]] int threads() const override { return m_threads; }
 
@@ -48,7 +49,11 @@ private:
     int m_vocab;
     std::uint64_t m_seed;
     int m_threads = 1;
-    int m_blockTokens = 0;
+    /// Whether a token finds all that it sees through the window.
+    [[nodiscard]] bool windowIsWhole(const engine::ForwardBatch &forward, std::size_t sequence, int position) const;
+
+    engine::KvSizes m_sizes;
+    std::vector<Slot> m_windowSlots;
     int m_maxTokens = 0;
     int m_maxLogitRows = 0;
     std::vector<Slot> m_slots;

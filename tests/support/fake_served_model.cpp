@@ -69,8 +69,10 @@ FakeServedModel::FakeServedModel(const std::string &path, const EngineConfig &co
         m_info.effective.maxModelLen = 256;
     applyLimits(config.limits);
     KvPoolConfig kv;
+    m_info.kvWindow = controls.window;
+    m_info.kvWindowBytesPerToken = controls.window > 0 ? windowBytesPerToken : 0;
     (void)planKvPool(config.kv, 0, kv);
-    m_model.resizeKv(kv.numBlocks, kv.blockTokens);
+    m_model.resizeKv({kv.numBlocks, kv.blockTokens, controls.window, kv.windowBlocks});
     m_info.effective.kv = kv;
     m_model.beforeRun = controls.beforeRun;
     m_model.spoil = controls.spoil;
@@ -94,13 +96,17 @@ std::string FakeServedModel::planKvPool(const KvPoolConfig &kv, std::int64_t lea
     const auto least = static_cast<int>((leastTokens + kv.blockTokens - 1) / kv.blockTokens);
     const bool raised = effective.numBlocks < least;
     effective.numBlocks = std::max(effective.numBlocks, std::max(least, 1));
-    effective.budgetBytes = static_cast<std::size_t>(effective.numBlocks * effective.blockTokens * bytesPerToken);
+    const BatchLimits &limits = m_info.effective.limits;
+    effective.windowBlocks = windowBlocksFor({effective.numBlocks, effective.blockTokens, m_info.kvWindow},
+                                             limits.maxNumSeqs, limits.maxNumBatchedTokens);
+    effective.budgetBytes = static_cast<std::size_t>(
+        effective.blockTokens * (effective.numBlocks * bytesPerToken + effective.windowBlocks * windowBytesPerToken));
     return raised ? "the pool keeps " + std::to_string(least) + " blocks" : std::string();
 }
 
 void FakeServedModel::installKvPool(const KvPoolConfig &effective, std::span<const SlotMove> moves)
 {
-    m_model.repageKv(effective.numBlocks, effective.blockTokens, moves);
+    m_model.repageKv({effective.numBlocks, effective.blockTokens, m_info.kvWindow, effective.windowBlocks}, moves);
     m_info.effective.kv = effective;
 }
 

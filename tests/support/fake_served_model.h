@@ -40,6 +40,7 @@ struct FakeControls {
     std::function<void(const engine::Batch &)> beforeRun;
     std::function<void(const engine::BatchRow &, std::span<float>)> spoil;
     std::function<void(int tensor)> duringLoad; ///< called before each of the five pieces of a load
+    int window = 0;                             ///< as ModelInfo::kvWindow
     std::atomic<bool> fileChanged = false;
     std::atomic<bool> poolFails = false;
     std::atomic<int> alive = 0; ///< models that exist
@@ -48,7 +49,8 @@ struct FakeControls {
 /// A loaded model on FakeModel. A path that begins with "bad" is refused.
 class FakeServedModel final : public engine::ServedModel {
 public:
-    static constexpr int bytesPerToken = 64; ///< of its KV cache
+    static constexpr int bytesPerToken = 64;       ///< of its KV cache
+    static constexpr int windowBytesPerToken = 32; ///< beside that, with a window
 
     FakeServedModel(const std::string &path, const engine::EngineConfig &config, FakeControls &controls);
     ~FakeServedModel() override;

@@ -34,6 +34,15 @@ inline Scheduler::Config config(int blocks, int blockTokens, BatchLimits limits 
     return config;
 }
 
+/// Layers that hold a window, with the room that the rules give them.
+inline Scheduler::Config withWindow(Scheduler::Config config, int window)
+{
+    config.window = window;
+    config.kv.windowBlocks = windowBlocksFor({config.kv.numBlocks, config.kv.blockTokens, window},
+                                             config.limits.maxNumSeqs, config.limits.maxNumBatchedTokens);
+    return config;
+}
+
 inline std::vector<int> promptOf(int length, int salt)
 {
     std::vector<int> prompt(static_cast<std::size_t>(length));
@@ -63,7 +72,7 @@ struct Rig {
         , model(vocab)
         , maxModelLen(c.maxModelLen)
     {
-        model.resizeKv(c.kv.numBlocks, c.kv.blockTokens);
+        model.resizeKv(scheduler.blocks().sizes());
         model.reserve(1 << 20, 1 << 12);
     }
 
@@ -102,8 +111,10 @@ struct Rig {
         kv.numBlocks = blocks;
         kv.blockTokens = blockTokens;
         kv.prefixCaching = prefixCaching;
+        const KvSizes sizes{blocks, blockTokens, scheduler.blocks().sizes().window};
+        kv.windowBlocks = windowBlocksFor(sizes, scheduler.limits().maxNumSeqs, scheduler.limits().maxNumBatchedTokens);
         PoolChange change = scheduler.planPool(kv);
-        model.repageKv(blocks, blockTokens, change.moves);
+        model.repageKv(change.blocks.sizes(), change.moves);
         scheduler.setPool(std::move(change));
     }
 
@@ -148,7 +159,7 @@ struct Rig {
         if (batch.empty())
             return false;
         for (const BlockCopy &copy : batch.copies)
-            model.copyBlock(copy.from, copy.to);
+            model.copyBlock(copy);
         copies += static_cast<int>(batch.copies.size());
         const kernels::TensorView logits = model.run(batch);
         std::vector<RowResult> results(batch.forward.logitRows.size());
