@@ -54,6 +54,13 @@ public:
     {
         const std::string type = modelType();
         GgufSteps steps;
+        for (const char *affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+            if (type == "BPE" && !textOf(m_model, affix).empty()) {
+                m_result.refusal = "BPE with the " + std::string(affix) + ' ' + inQuotes(textOf(m_model, affix));
+                return std::move(m_result);
+            }
+        }
+        m_tokenizer = &tokenizer;
         if (type == "BPE" && isByteLevel()) {
             steps = byteLevelSteps(m_file.rest, architecture);
             data().model = ggufByteLevel;
@@ -94,7 +101,7 @@ private:
         const std::string type = textOf(m_model, "type");
         if (!type.empty())
             return type;
-        return m_file.hasMerges ? "BPE" : "Unigram"; // old files leave it out
+        return m_file.hasMerges ? "BPE" : m_file.vocabularyIsList ? "Unigram" : "WordPiece"; // old files leave it out
     }
     [[nodiscard]] bool isByteLevel() const
     {
@@ -136,6 +143,10 @@ private:
             return;
         if (const auto known = m_ids.find(text); known != m_ids.end())
             id = known->second;
+        else if (const auto real = m_tokenizer->find(text); real && static_cast<std::size_t>(*real) != id)
+            refuse(m_files,
+                   "gives the token " + inQuotes(text) + " the id " + std::to_string(id) + ", but its place makes that "
+                       + std::to_string(*real) + ", which a GGUF file cannot say");
         // Tokens that are searched in text stand in GGUF as they do there.
         std::string spelling = text;
         if (!special && data().model != ggufByteLevel) {
@@ -281,6 +292,7 @@ private:
 
     static constexpr float unusedScore = -1e6F; ///< below every merge
 
+    const Tokenizer *m_tokenizer = nullptr;
     const FolderTokenizerFiles &m_files;
     const TokenizerFile &m_file;
     const Json &m_model;

@@ -97,13 +97,17 @@ Bpe::Bpe(const TokenTable &tokens, const std::vector<BpeMerge> &merges, const Bp
         m_longest = std::max(m_longest, tokens.spelling(id).size());
         m_whole[static_cast<std::size_t>(id)] = options.ignoreMerges ? Whole::Yes : Whole::Unknown;
     }
-    for (const int id : options.outsideModel)
+    if (!options.outsideModel.empty())
+        m_outside.resize(m_whole.size());
+    for (const int id : options.outsideModel) {
         m_whole[static_cast<std::size_t>(id)] = Whole::No;
+        m_outside[static_cast<std::size_t>(id)] = true;
+    }
     for (std::size_t byte = 0; byte < m_byteIds.size(); ++byte) {
         const char c = static_cast<char>(byte);
         const std::string own(1, c);
-        m_byteIds[byte] = tokens.find(options.byteLevel ? byte_level::spell(own) : byte_fallback::spelling(c));
-        m_asciiIds[byte] = options.byteLevel || byte >= 0x80 ? -1 : tokens.find(own);
+        m_byteIds[byte] = wordOf(options.byteLevel ? byte_level::spell(own) : byte_fallback::spelling(c));
+        m_asciiIds[byte] = options.byteLevel || byte >= 0x80 ? -1 : wordOf(own);
     }
     m_fallsBack = options.byteFallback && std::find(m_byteIds.begin(), m_byteIds.end(), -1) == m_byteIds.end();
     for (const float score : options.scores)
@@ -126,7 +130,8 @@ bool Bpe::mayCut(const std::vector<BpeMerge> &merges) const
     // Otherwise what the vocabulary lacks may vanish between two symbols or become one with its neighbours.
     const bool unknownsStandApart =
         m_fallsBack || (m_options.unknown >= 0 && !m_options.byteFallback && !m_options.fuseUnknown);
-    if (m_options.byteLevel || m_options.ignoreMerges || !unknownsStandApart)
+    const bool affixed = !m_options.continuation.empty() || !m_options.wordEnd.empty();
+    if (m_options.byteLevel || m_options.ignoreMerges || affixed || !unknownsStandApart)
         return false;
     // A text's bytes and unknown characters are not spelled as their tokens are.
     const auto isStandIn = [&](int id) {
@@ -213,20 +218,32 @@ void Bpe::symbols(std::string_view word, std::vector<int> &out) const
             out.push_back(m_options.unknown);
         unknown = false;
     };
+    const bool affixed = !m_options.continuation.empty() || !m_options.wordEnd.empty();
+    std::string spelled;
     for (std::size_t position = 0; position < word.size();) {
         std::size_t bytes = 1;
-        const int id = symbolAt(word, position, bytes);
+        const int id = affixed ? affixedAt(word, position, bytes, spelled) : symbolAt(word, position, bytes);
+        const std::string_view symbol = affixed ? std::string_view(spelled) : word.substr(position, bytes);
         if (id >= 0) {
             flush();
             out.push_back(id);
-        } else if (!appendBytes(word.substr(position, bytes), out) && m_options.unknown >= 0) {
+        } else if (!appendBytes(symbol, out)) {
+            if (m_options.unknown < 0 && !m_options.lackingUnknown.empty())
+                refuseUnknown(symbol, m_options.lackingUnknown);
             if (!m_options.fuseUnknown)
                 flush();
-            unknown = true;
+            unknown = m_options.unknown >= 0;
         }
         position += bytes;
     }
     flush();
+}
+
+/// The token that a spelling stands for in the model.
+int Bpe::wordOf(std::string_view spelling) const
+{
+    const int id = m_tokens.find(spelling);
+    return id >= 0 && !m_outside.empty() && m_outside[static_cast<std::size_t>(id)] ? -1 : id;
 }
 
 int Bpe::symbolAt(std::string_view word, std::size_t position, std::size_t &bytes) const
@@ -237,16 +254,27 @@ int Bpe::symbolAt(std::string_view word, std::size_t position, std::size_t &byte
     if (byte < 0x80)
         return m_asciiIds[byte];
     bytes = static_cast<std::size_t>(utf8::decode(word, position).bytes);
-    return m_tokens.find(word.substr(position, bytes));
+    return wordOf(word.substr(position, bytes));
 }
 
-bool Bpe::appendBytes(std::string_view character, std::vector<int> &out) const
+/// The token of the character at `position` with what its place in the word adds to it, which is left in `symbol`.
+int Bpe::affixedAt(std::string_view word, std::size_t position, std::size_t &bytes, std::string &symbol) const
+{
+    bytes = static_cast<std::size_t>(utf8::decode(word, position).bytes);
+    symbol = position > 0 ? m_options.continuation : std::string();
+    symbol += word.substr(position, bytes);
+    if (position + bytes == word.size())
+        symbol += m_options.wordEnd;
+    return wordOf(symbol);
+}
+
+bool Bpe::appendBytes(std::string_view symbol, std::vector<int> &out) const
 {
     const auto idOf = [&](char byte) { return m_byteIds[static_cast<std::uint8_t>(byte)]; };
     if (!m_options.byteFallback
-        || (!m_fallsBack && std::any_of(character.begin(), character.end(), [&](char c) { return idOf(c) < 0; })))
+        || (!m_fallsBack && std::any_of(symbol.begin(), symbol.end(), [&](char c) { return idOf(c) < 0; })))
         return false;
-    for (const char byte : character)
+    for (const char byte : symbol)
         out.push_back(idOf(byte));
     return true;
 }

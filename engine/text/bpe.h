@@ -32,11 +32,14 @@ struct BpeMerge {
 };
 
 struct BpeOptions {
-    bool byteLevel = true;     ///< words are bytes; false: words are characters of the vocabulary
-    bool ignoreMerges = false; ///< a word that is itself in the vocabulary becomes that token
-    int unknown = -1;          ///< stands for what the vocabulary lacks; -1: such symbols are left out
-    bool fuseUnknown = false;  ///< neighbouring unknowns become one
-    bool byteFallback = false; ///< what the vocabulary lacks becomes the tokens <0x00> to <0xFF> of its bytes
+    bool byteLevel = true;      ///< words are bytes; false: words are characters of the vocabulary
+    bool ignoreMerges = false;  ///< a word that is itself in the vocabulary becomes that token
+    int unknown = -1;           ///< stands for what the vocabulary lacks; -1: such symbols are left out, or
+    std::string lackingUnknown; ///< refused: what the file calls that token, though it is none
+    bool fuseUnknown = false;   ///< neighbouring unknowns become one
+    bool byteFallback = false;  ///< what the vocabulary lacks becomes the tokens <0x00> to <0xFF> of its bytes
+    std::string continuation;   ///< stands before every symbol but the first of a word
+    std::string wordEnd;        ///< stands behind the last one
     /// By id; given, neighbours whose texts together spell a token merge into it, the highest score first, and the
     /// list of merges is not used. Minus infinity: the token takes no part.
     std::vector<float> scores;
@@ -68,8 +71,11 @@ private:
     [[nodiscard]] std::vector<int> results(const std::vector<BpeMerge> &merges) const;
     void encodeWord(std::string_view word, std::vector<int> &ids) const override;
     void symbols(std::string_view word, std::vector<int> &out) const;
+    [[nodiscard]] int wordOf(std::string_view spelling) const;
+    [[nodiscard]] int affixedAt(std::string_view word, std::size_t position, std::size_t &bytes,
+                                std::string &symbol) const;
     [[nodiscard]] int symbolAt(std::string_view word, std::size_t position, std::size_t &bytes) const;
-    [[nodiscard]] bool appendBytes(std::string_view character, std::vector<int> &out) const;
+    [[nodiscard]] bool appendBytes(std::string_view symbol, std::vector<int> &out) const;
     [[nodiscard]] int findWhole(std::string_view word) const;
     [[nodiscard]] std::size_t mergeShort(std::span<int> symbols) const;
     [[nodiscard]] std::size_t mergeLong(std::span<int> symbols) const;
@@ -79,6 +85,7 @@ private:
 
     const TokenTable &m_tokens;
     BpeOptions m_options;
+    std::vector<bool> m_outside; ///< by id; empty when all tokens are words of the model
     std::array<int, 256> m_byteIds{};
     std::array<int, 256> m_asciiIds{};
     bool m_fallsBack = false;           ///< every byte has its token

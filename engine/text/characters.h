@@ -5,9 +5,8 @@
 
 namespace engine::characters {
 
-[[nodiscard]] bool isWhiteSpace(char32_t code);    ///< property White_Space
-[[nodiscard]] bool isWordCharacter(char32_t code); ///< letters, marks, decimal digits, connectors, joiners
-[[nodiscard]] bool isMark(char32_t code);          ///< categories Mn, Mc and Me
+[[nodiscard]] bool isWhiteSpace(char32_t code); ///< property White_Space
+[[nodiscard]] bool isChinese(char32_t code);    ///< ideographs of the blocks that BERT's normalizer names
 void appendLowercase(std::string &text, char32_t code);
 
 } // namespace engine::characters

@@ -2,7 +2,9 @@
 #include "engine/text/normalizer.h"
 
 #include "engine/api/error.h"
+#include "engine/text/bpe.h"
 #include "engine/text/characters.h"
+#include "engine/text/unicode_sets.h"
 #include "engine/text/utf8.h"
 
 #include <memory>
@@ -42,6 +44,49 @@ std::string_view stripped(std::string_view text, bool left, bool right)
     return begin < end ? text.substr(begin, end - begin) : std::string_view();
 }
 
+// What becomes of one character.
+
+void lowercase(char32_t code, std::string_view, std::string &out)
+{
+    characters::appendLowercase(out, code);
+}
+
+void withoutMark(char32_t code, std::string_view bytes, std::string &out)
+{
+    if (!unicode_sets::isCombiningMark(code))
+        out += bytes;
+}
+
+void withoutNonspacingMark(char32_t code, std::string_view bytes, std::string &out)
+{
+    if (!unicode_sets::isNonspacingMark(code))
+        out += bytes;
+}
+
+void cleaned(char32_t code, std::string_view bytes, std::string &out)
+{
+    if (!unicode_sets::isOther(code))
+        out += characters::isWhiteSpace(code) ? " " : bytes;
+}
+
+void parted(char32_t code, std::string_view bytes, std::string &out)
+{
+    const std::string_view space = characters::isChinese(code) ? " " : "";
+    out.append(space).append(bytes).append(space);
+}
+
+/// Source: google/sentencepiece, src/builder.cc, the rules "nmt", as huggingface/tokenizers has them.
+void nmt(char32_t code, std::string_view bytes, std::string &out)
+{
+    const bool dropped = (code >= 1 && code <= 8) || code == 0xB || (code >= 0xE && code <= 0x1F) || code == 0x7F
+        || code == 0x8F || code == 0x9F;
+    if (dropped)
+        return;
+    const bool space = (code >= '\t' && code <= '\r') || code == 0x1680 || (code >= 0x200B && code <= 0x200F)
+        || code == 0x2028 || code == 0x2029 || code == 0x2581 || code == 0xFEFF || code == 0xFFFD;
+    out += space ? " " : bytes;
+}
+
 } // namespace
 
 void Normalizer::Output::check() const
@@ -52,26 +97,63 @@ void Normalizer::Output::check() const
                         + " bytes");
 }
 
+/// What stood first is lost with several characters that are replaced, or with one that nothing replaces.
+void Normalizer::Output::replaceStart(std::string_view gone, std::string_view content)
+{
+    const std::size_t first = gone.empty() ? 0 : static_cast<std::size_t>(utf8::decode(gone, 0).bytes);
+    keepsStart = keepsStart && (gone.empty() || (gone.size() == first && !content.empty()));
+}
+
 void Normalizer::addForm(NormalForm form)
 {
     m_steps.emplace_back([form](std::string_view text, Output &out) { return appendNormalForm(text, form, out.text); });
 }
 
-void Normalizer::addLowercase()
+void Normalizer::addCharacters(CharacterRule rule)
 {
-    m_steps.emplace_back([](std::string_view text, Output &out) {
-        forEachCharacter(text, [&](char32_t code, std::string_view) { characters::appendLowercase(out.text, code); });
+    m_steps.emplace_back([rule](std::string_view text, Output &out) {
+        out.text.reserve(text.size() + text.size() / 8);
+        forEachCharacter(text, [&](char32_t code, std::string_view bytes) {
+            rule(code, bytes, out.text);
+            out.keepsStart = out.keepsStart && !out.text.empty();
+        });
         return true;
     });
 }
 
+void Normalizer::addLowercase()
+{
+    addCharacters(lowercase);
+}
+
 void Normalizer::addStripAccents()
 {
+    addCharacters(withoutMark);
+}
+
+void Normalizer::addNmt()
+{
+    addCharacters(nmt);
+}
+
+void Normalizer::addBert(const BertNormalization &rule)
+{
+    if (rule.cleansText)
+        addCharacters(cleaned);
+    if (rule.partsChinese)
+        addCharacters(parted);
+    if (rule.stripsAccents) {
+        addForm(NormalForm::Nfd);
+        addCharacters(withoutNonspacingMark);
+    }
+    if (rule.lowercases)
+        addCharacters(lowercase);
+}
+
+void Normalizer::addByteLevel()
+{
     m_steps.emplace_back([](std::string_view text, Output &out) {
-        forEachCharacter(text, [&](char32_t code, std::string_view bytes) {
-            if (code < 0x80 || !characters::isMark(code))
-                out.text += bytes;
-        });
+        out.text = byte_level::spell(text);
         return true;
     });
 }
@@ -80,6 +162,7 @@ void Normalizer::addStrip(bool left, bool right)
 {
     m_steps.emplace_back([=](std::string_view text, Output &out) {
         out.text = stripped(text, left, right);
+        out.keepsStart = out.keepsStart && text.starts_with(out.text);
         return true;
     });
 }
@@ -104,6 +187,8 @@ void Normalizer::addReplace(std::string wanted, std::string content)
             if (found == std::string_view::npos)
                 return false;
             out.text.reserve(text.size() + text.size() / 2);
+            if (found == 0)
+                out.replaceStart(wanted, content);
             std::size_t done = 0;
             for (; found != std::string_view::npos; found = text.find(wanted, done)) {
                 out.text.append(text.substr(done, found - done)).append(content);
@@ -123,6 +208,8 @@ void Normalizer::addReplace(Regex pattern, std::string content)
         out.scratch.prepare(text);
         std::size_t done = 0;
         forEachMatch(*shared, text, out.scratch, [&](const Regex::Match &match) {
+            if (match.begin == 0)
+                out.replaceStart(text.substr(0, match.end), content);
             out.text.append(text.substr(done, match.begin - done)).append(content);
             out.check();
             done = match.end;
@@ -141,8 +228,11 @@ void Normalizer::addCharacterMap(CharacterMap map)
     });
 }
 
-std::string_view Normalizer::apply(std::string_view text, std::string &storage, RegexScratch &scratch) const
+std::string_view Normalizer::apply(std::string_view text, std::string &storage, RegexScratch &scratch,
+                                   bool *keepsStart) const
 {
+    if (keepsStart != nullptr)
+        *keepsStart = true;
     if (m_steps.empty())
         return text;
     Output out{{}, text.size() * largestGrowth + freeGrowth, scratch};
@@ -154,6 +244,8 @@ std::string_view Normalizer::apply(std::string_view text, std::string &storage, 
         storage.swap(out.text);
         current = storage;
     }
+    if (keepsStart != nullptr)
+        *keepsStart = out.keepsStart;
     return current;
 }
 

@@ -41,22 +41,35 @@ class PreTokenizer {
 public:
     /// `invert` swaps matches and the text between them.
     void addSplit(Regex regex, SplitBehavior behavior = SplitBehavior::Isolated, bool invert = false);
+    using CharacterTest = bool (*)(char32_t code);
+    /// Every character that passes is a match of its own.
+    void addSplit(CharacterTest test, SplitBehavior behavior = SplitBehavior::Isolated);
+    void addFixedLength(std::size_t characters); ///< words of so many characters. \pre characters > 0
     /// A space before every word that does not begin with one.
     void addPrefixSpace();
     void addMetaspace(Metaspace rule);
+    void addByteLevel(); ///< every byte becomes the character that the byte-level table has for it
+    /// Drops a last step that addByteLevel() added, for a model that takes bytes. \return whether there was one
+    bool takeByteLevel();
 
-    /// `atStart`: nothing of the whole text stands before `text`. \pre `text` is valid UTF-8 of less than 2^31 bytes
+    /// `atStart`: `text` begins with what the whole text began with. \pre `text` is valid UTF-8 of less than 2^31 bytes
     /// and outlives the result
     [[nodiscard]] Words split(std::string_view text, bool atStart, RegexScratch &scratch) const;
 
 private:
     struct Split {
-        Regex regex;
+        std::variant<Regex, CharacterTest> what;
         SplitBehavior behavior = SplitBehavior::Isolated;
         bool invert = false;
     };
+    struct FixedLength {
+        std::size_t characters = 1;
+    };
     struct PrefixSpace { };
-    using Step = std::variant<Split, PrefixSpace, Metaspace>;
+    struct ByteLevel { };
+    using Step = std::variant<Split, FixedLength, PrefixSpace, Metaspace, ByteLevel>;
+
+    static void apply(const Step &step, RegexScratch &scratch, Words &words);
 
     std::vector<Step> m_steps;
 };

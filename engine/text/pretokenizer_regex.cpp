@@ -2,6 +2,7 @@
 #include "engine/text/pretokenizer_regex.h"
 
 #include "engine/api/error.h"
+#include "engine/text/pattern_translator.h"
 #include "engine/text/unicode_newer.h"
 #include "engine/text/utf8.h"
 
@@ -33,73 +34,6 @@ struct Freed {
 };
 template<typename T> using Owned = std::unique_ptr<T, Freed>;
 
-struct ClassRule {
-    char letter;
-    std::string_view members; ///< as they stand between [ and ]
-};
-
-// PCRE2 10.42 takes U+180E for \s and leaves marks and connectors out of \w.
-constexpr std::array<ClassRule, 2> classRules{{{'s', R"(\p{Z}\t-\r\x{85})"}, {'w', R"(\p{L}\p{M}\p{Nd}\p{Pc})"}}};
-
-/// Members of a class with the characters added that a newer Unicode has.
-std::string extended(std::string_view members)
-{
-    std::string out(members);
-    for (std::size_t at = out.find("\\p{"); at != std::string::npos; at = out.find("\\p{", at + 1)) {
-        const std::size_t end = out.find('}', at);
-        if (end == std::string::npos)
-            break;
-        out.insert(end + 1, unicode_newer::ranges(std::string_view(out).substr(at + 3, end - at - 3)));
-    }
-    return out;
-}
-
-/// What stands between [ and ] for the escape that begins at `at`, or empty when PCRE2 means the same by it.
-std::string membersFor(std::string_view escape, bool newer)
-{
-    for (const ClassRule &rule : classRules) {
-        if ((escape[1] | 0x20) == rule.letter)
-            return newer ? extended(rule.members) : std::string(rule.members);
-    }
-    if (!newer || escape.size() < 3 || (escape[1] | 0x20) != 'p')
-        return {};
-    std::string plain(escape);
-    plain[1] = 'p';
-    const std::string all = extended(plain);
-    return all.size() > plain.size() ? all : std::string();
-}
-
-/// The escape at the front of `rest`: two characters, or \p{...} whole.
-std::string_view escapeAt(std::string_view rest)
-{
-    const std::size_t end = rest.size() > 2 && (rest[1] | 0x20) == 'p' && rest[2] == '{' ? rest.find('}') : 1;
-    return rest.substr(0, end == std::string_view::npos ? 2 : end + 1);
-}
-
-std::string translated(std::string_view pattern, bool newer)
-{
-    std::string out;
-    bool inClass = false;
-    for (std::size_t i = 0; i < pattern.size();) {
-        const char c = pattern[i];
-        if (c != '\\' || i + 1 == pattern.size()) {
-            inClass = c == '[' || (inClass && c != ']');
-            out.push_back(c);
-            ++i;
-            continue;
-        }
-        const std::string_view escape = escapeAt(pattern.substr(i));
-        const bool negative = escape[1] >= 'A' && escape[1] <= 'Z';
-        const std::string members = membersFor(escape, newer);
-        if (members.empty() || (inClass && negative))
-            out += escape;
-        else
-            out += inClass ? members : (negative ? "[^" : "[") + members + "]";
-        i += escape.size();
-    }
-    return out;
-}
-
 std::string errorText(int code)
 {
     std::array<PCRE2_UCHAR, 160> text{};
@@ -121,7 +55,7 @@ Owned<pcre2_code> compile(std::string_view pattern, bool literal, bool newer)
     pcre2_set_parens_nest_limit(context.get(), deepestNesting);
     pcre2_set_max_pattern_length(context.get(), longestTranslated);
     pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
-    const std::string text = literal ? std::string(pattern) : translated(pattern, newer);
+    const std::string text = literal ? std::string(pattern) : pcrePattern(pattern, newer);
     const std::uint32_t options = PCRE2_UTF | (literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE);
     int fault = 0;
     PCRE2_SIZE offset = 0;
@@ -192,7 +126,7 @@ Regex::Regex(std::string_view pattern, bool literal)
                         + std::to_string(longestPattern) + " are read: " + utf8::quoted(pattern));
     m_code->usual.code = compile(pattern, literal, false);
     m_code->usual.jit = compileJit(m_code->usual.code);
-    if (literal || translated(pattern, true) == translated(pattern, false))
+    if (literal || pcrePattern(pattern, true) == pcrePattern(pattern, false))
         return;
     m_code->newer.code = compile(pattern, literal, true);
     m_code->newer.jit = compileJit(m_code->newer.code);

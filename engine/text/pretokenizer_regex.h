@@ -30,8 +30,8 @@ private:
 };
 
 /// One pattern of a pre-tokenizer, compiled by PCRE2 for UTF-8 with Unicode properties. Immutable; any thread.
-/// Classes follow Oniguruma, which tokenizer files are written for: \s is White_Space, \w letters, marks, decimal
-/// digits and connectors, ^ and $ match at line ends. Properties are those of Unicode 16, whatever PCRE2 knows.
+/// Patterns are Oniguruma's in Ruby's syntax, which tokenizer files are written for: see pattern_translator.h; ^ and $
+/// match at line ends. Properties are those of Unicode 16, whatever PCRE2 knows.
 class Regex {
 public:
     struct Match {
@@ -56,13 +56,13 @@ private:
 };
 
 /// Calls `use` with every match of `regex` in `text`, in order: an empty match moves on by a character, and is none
-/// right behind another match.
+/// right behind another match. Empty text has none.
 template<typename Use>
 void forEachMatch(const Regex &regex, std::string_view text, RegexScratch &scratch, const Use &use)
 {
     std::optional<std::size_t> lastEnd;
     std::size_t from = 0;
-    while (from <= text.size()) {
+    while (from <= text.size() && !text.empty()) {
         const auto match = regex.find(text, from, scratch);
         if (!match)
             break;

@@ -7,6 +7,7 @@
 #include "engine/text/utf8.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace engine {
@@ -18,6 +19,11 @@ std::string withReplaced(std::string_view piece, std::string_view wanted, std::s
 {
     std::string out;
     std::size_t done = 0;
+    if (wanted.empty()) { // stands between all characters
+        for (; done < piece.size(); done += static_cast<std::size_t>(utf8::decode(piece, done).bytes))
+            out.append(content).append(piece.substr(done, static_cast<std::size_t>(utf8::decode(piece, done).bytes)));
+        return out.append(content);
+    }
     for (std::size_t found = piece.find(wanted); found != std::string_view::npos; found = piece.find(wanted, done)) {
         out.append(piece.substr(done, found - done)).append(content);
         done = found + wanted.size();
@@ -25,25 +31,68 @@ std::string withReplaced(std::string_view piece, std::string_view wanted, std::s
     return out.append(piece.substr(done));
 }
 
+/// Without the spaces that words set apart have before punctuation. Source: huggingface/tokenizers,
+/// decoders/wordpiece.
+std::string cleanedUp(std::string piece)
+{
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 11> rules{{{" .", "."},
+                                                                                   {" ?", "?"},
+                                                                                   {" !", "!"},
+                                                                                   {" ,", ","},
+                                                                                   {" ' ", "'"},
+                                                                                   {" n't", "n't"},
+                                                                                   {" 'm", "'m"},
+                                                                                   {" do not", " don't"},
+                                                                                   {" 's", "'s"},
+                                                                                   {" 've", "'ve"},
+                                                                                   {" 're", "'re"}}};
+    for (const auto &[wanted, content] : rules)
+        piece = withReplaced(piece, wanted, content);
+    return piece;
+}
+
 } // namespace
 
-void TokenDecoder::addByteLevel()
+/// Steps that need all of a joined text make the text wait for its end.
+template<typename Added> void TokenDecoder::addStep(Added step)
 {
-    m_steps.emplace_back(ByteLevel{});
+    if (m_fused)
+        waitForAll();
+    m_steps.emplace_back(std::move(step));
+}
+
+void TokenDecoder::join()
+{
     m_fuseStep = m_fused ? m_fuseStep : m_steps.size() - 1;
     m_fused = true;
 }
 
+void TokenDecoder::waitForAll()
+{
+    m_waitsForAll = true;
+    for (Step &step : m_steps) {
+        if (auto *strip = std::get_if<Strip>(&step))
+            strip->whole = false;
+        else if (auto *metaspace = std::get_if<Metaspace>(&step))
+            metaspace->whole = false;
+    }
+}
+
+void TokenDecoder::addByteLevel()
+{
+    addStep(ByteLevel{});
+    join();
+}
+
 void TokenDecoder::addReplace(std::string text, std::string content)
 {
-    CHECK(!m_fused && !text.empty());
-    m_steps.emplace_back(Replace{std::move(text), nullptr, std::move(content)});
+    CHECK(!text.empty());
+    addStep(Replace{std::move(text), nullptr, std::move(content)});
 }
 
 void TokenDecoder::addReplace(Regex pattern, std::string content)
 {
-    CHECK(!m_fused);
-    m_steps.emplace_back(Replace{{}, std::make_shared<const Regex>(std::move(pattern)), std::move(content)});
+    addStep(Replace{{}, std::make_shared<const Regex>(std::move(pattern)), std::move(content)});
 }
 
 void TokenDecoder::addBytes()
@@ -53,30 +102,48 @@ void TokenDecoder::addBytes()
 
 void TokenDecoder::addByteFallback()
 {
-    CHECK(!m_fused);
-    m_steps.emplace_back(ByteFallback{});
+    addStep(ByteFallback{});
 }
 
 void TokenDecoder::addFuse()
 {
     m_steps.emplace_back(Fuse{});
-    m_fuseStep = m_fused ? m_fuseStep : m_steps.size() - 1;
-    m_fused = true;
+    join();
 }
 
 void TokenDecoder::addStrip(char32_t content, std::size_t start, std::size_t stop)
 {
-    Strip step{{}, start, stop, m_fused};
+    Strip step{{}, start, stop, m_fused && !m_waitsForAll};
     utf8::append(step.content, content);
     m_steps.emplace_back(std::move(step));
 }
 
 void TokenDecoder::addMetaspace(std::string mark, bool dropsFirst)
 {
-    m_steps.emplace_back(Metaspace{std::move(mark), dropsFirst, m_fused});
+    m_steps.emplace_back(Metaspace{std::move(mark), dropsFirst, m_fused && !m_waitsForAll});
 }
 
-std::string TokenDecoder::replaced(const Replace &step, std::string piece)
+void TokenDecoder::addWordPiece(std::string continuation, bool cleansUp)
+{
+    addStep(WordPiece{std::move(continuation), cleansUp});
+}
+
+void TokenDecoder::addWordEnd(std::string mark)
+{
+    addStep(WordEnd{std::move(mark)});
+}
+
+void TokenDecoder::addCtc(std::string pad, std::string wordEnd, bool cleansUp)
+{
+    addStep(Ctc{std::move(pad), std::move(wordEnd), cleansUp});
+}
+
+void TokenDecoder::addSpaces()
+{
+    addStep(Spaces{});
+}
+
+std::string TokenDecoder::changed(const Replace &step, std::string piece)
 {
     if (!step.pattern)
         return withReplaced(piece, step.text, step.content);
@@ -91,7 +158,7 @@ std::string TokenDecoder::replaced(const Replace &step, std::string piece)
     return out.append(piece, done);
 }
 
-std::string TokenDecoder::stripped(const Strip &step, std::string piece)
+std::string TokenDecoder::changed(const Strip &step, std::string piece)
 {
     std::string_view rest = piece;
     for (std::size_t i = 0; i < step.start && rest.starts_with(step.content); ++i)
@@ -101,13 +168,31 @@ std::string TokenDecoder::stripped(const Strip &step, std::string piece)
     return std::string(rest);
 }
 
+std::string TokenDecoder::changed(const WordPiece &step, std::string piece, bool first)
+{
+    if (!first && piece.starts_with(step.continuation))
+        piece.erase(0, step.continuation.size());
+    else if (!first)
+        piece.insert(0, 1, ' ');
+    return step.cleansUp ? cleanedUp(std::move(piece)) : piece;
+}
+
+std::string TokenDecoder::changed(const Ctc &step, std::string piece)
+{
+    piece = withReplaced(piece, step.pad, "");
+    return step.cleansUp ? withReplaced(cleanedUp(std::move(piece)), step.wordEnd, " ") : piece;
+}
+
 bool TokenDecoder::isPlaceless() const
 {
-    return std::none_of(m_steps.begin(), m_steps.end(), [](const Step &step) {
-        const auto *strip = std::get_if<Strip>(&step);
-        return std::holds_alternative<ByteFallback>(step) || std::holds_alternative<Metaspace>(step)
-            || (strip != nullptr && strip->whole);
-    });
+    return std::all_of(m_steps.begin(), m_steps.end(),
+                       [&](const Step &step) {
+                           const auto *strip = std::get_if<Strip>(&step);
+                           return std::holds_alternative<ByteLevel>(step) || std::holds_alternative<Bytes>(step)
+                               || std::holds_alternative<Fuse>(step) || std::holds_alternative<Replace>(step)
+                               || (strip != nullptr && !strip->whole);
+                       })
+        && !m_waitsForAll;
 }
 
 std::string TokenDecoder::bytes(std::string_view spelling) const
@@ -120,11 +205,19 @@ std::string TokenDecoder::bytes(std::string_view spelling) const
             if (const std::optional<char> byte = byte_fallback::byteOf(piece))
                 return {*byte};
         } else if (const auto *replace = std::get_if<Replace>(&step)) {
-            piece = replaced(*replace, std::move(piece));
+            piece = changed(*replace, std::move(piece));
         } else if (const auto *metaspace = std::get_if<Metaspace>(&step)) {
             piece = withReplaced(piece, metaspace->mark, " ");
         } else if (const auto *strip = std::get_if<Strip>(&step); strip != nullptr && !strip->whole) {
-            piece = stripped(*strip, std::move(piece));
+            piece = changed(*strip, std::move(piece));
+        } else if (const auto *wordPiece = std::get_if<WordPiece>(&step)) {
+            piece = changed(*wordPiece, std::move(piece), false);
+        } else if (const auto *wordEnd = std::get_if<WordEnd>(&step)) {
+            piece = withReplaced(piece, wordEnd->mark, " ");
+        } else if (const auto *ctc = std::get_if<Ctc>(&step)) {
+            piece = changed(*ctc, std::move(piece));
+        } else if (std::holds_alternative<Spaces>(step)) {
+            piece.insert(0, 1, ' ');
         }
     }
     return piece;
@@ -153,10 +246,14 @@ void TokenDecoder::Stream::finish(std::string &out)
 {
     for (std::size_t step = 0; step < m_states.size(); ++step) {
         const Step &what = m_decoder.m_steps[step];
+        std::string &held = m_states[step].held;
         if (std::holds_alternative<ByteFallback>(what)) {
             endRun(step, out);
-        } else if (const auto *strip = std::get_if<Strip>(&what)) {
-            std::string &held = m_states[step].held;
+        } else if (m_decoder.m_waitsForAll && step == m_decoder.m_fuseStep) {
+            push(step + 1, std::holds_alternative<ByteLevel>(what) ? utf8::repaired(held) : std::move(held), out);
+        } else if (const auto *wordEnd = std::get_if<WordEnd>(&what); wordEnd != nullptr && m_states[step].pieces > 0) {
+            push(step + 1, withReplaced(held, wordEnd->mark, ""), out);
+        } else if (const auto *strip = std::get_if<Strip>(&what); strip != nullptr && strip->whole) {
             const std::size_t count = held.size() / strip->content.size();
             held.resize(count > strip->stop ? (count - strip->stop) * strip->content.size() : 0);
             push(step + 1, std::move(held), out);
@@ -168,30 +265,62 @@ void TokenDecoder::Stream::finish(std::string &out)
 void TokenDecoder::Stream::push(std::size_t step, std::string piece, std::string &out)
 {
     for (; step < m_states.size(); ++step) {
-        State &state = m_states[step];
-        const Step &what = m_decoder.m_steps[step];
-        if (std::holds_alternative<ByteLevel>(what)) {
-            piece = byte_level::unspell(piece);
-        } else if (std::holds_alternative<Bytes>(what)) {
-            if (const std::optional<char> byte = byte_fallback::byteOf(piece))
-                piece.assign(1, *byte);
-        } else if (std::holds_alternative<ByteFallback>(what)) {
-            if (const std::optional<char> byte = byte_fallback::byteOf(piece)) {
-                state.held.push_back(*byte);
-                return;
-            }
-            endRun(step, out);
-        } else if (const auto *replace = std::get_if<Replace>(&what)) {
-            piece = replaced(*replace, std::move(piece));
-        } else if (const auto *strip = std::get_if<Strip>(&what)) {
-            piece = strip->whole ? this->strip(*strip, state, std::move(piece)) : stripped(*strip, std::move(piece));
-        } else if (const auto *metaspace = std::get_if<Metaspace>(&what)) {
-            const bool first = metaspace->dropsFirst && (metaspace->whole || state.taken == 0);
-            piece = withReplaced(piece, metaspace->mark, first ? "" : " ");
-            ++state.taken;
-        }
+        std::optional<std::string> next = through(step, std::move(piece), out);
+        if (!next)
+            return;
+        piece = std::move(*next);
     }
     out += piece;
+}
+
+std::optional<std::string> TokenDecoder::Stream::through(std::size_t step, std::string piece, std::string &out)
+{
+    State &state = m_states[step];
+    const Step &what = m_decoder.m_steps[step];
+    const bool first = state.pieces++ == 0;
+    if (std::holds_alternative<ByteLevel>(what))
+        piece = byte_level::unspell(piece);
+    if (m_decoder.m_waitsForAll && step == m_decoder.m_fuseStep) {
+        state.held += piece;
+        return std::nullopt;
+    }
+    if (const auto *replace = std::get_if<Replace>(&what))
+        return changed(*replace, std::move(piece));
+    if (const auto *wordPiece = std::get_if<WordPiece>(&what))
+        return changed(*wordPiece, std::move(piece), first);
+    if (const auto *metaspace = std::get_if<Metaspace>(&what))
+        return withReplaced(piece, metaspace->mark, metaspace->dropsFirst && (metaspace->whole || first) ? "" : " ");
+    if (const auto *ctc = std::get_if<Ctc>(&what))
+        return behind(*ctc, state, std::move(piece));
+    if (std::holds_alternative<Spaces>(what))
+        return first ? piece : ' ' + piece;
+    if (const auto *wordEnd = std::get_if<WordEnd>(&what)) {
+        const std::string before = std::exchange(state.held, std::move(piece));
+        return first ? std::nullopt : std::optional(withReplaced(before, wordEnd->mark, " "));
+    }
+    if (const auto *strip = std::get_if<Strip>(&what))
+        return strip->whole ? this->strip(*strip, state, std::move(piece)) : changed(*strip, std::move(piece));
+    const std::optional<char> byte = byte_fallback::byteOf(piece);
+    if (std::holds_alternative<Bytes>(what) && byte)
+        return std::string(1, *byte);
+    if (std::holds_alternative<ByteFallback>(what)) {
+        if (byte) {
+            state.held.push_back(*byte);
+            return std::nullopt;
+        }
+        endRun(step, out);
+    }
+    return piece;
+}
+
+/// A piece like the one before it vanishes, as one of which nothing is left does.
+std::optional<std::string> TokenDecoder::Stream::behind(const Ctc &step, State &state, std::string piece) const
+{
+    if (std::exchange(state.inside, true) && state.held == piece)
+        return std::nullopt;
+    state.held = piece;
+    std::string text = changed(step, std::move(piece));
+    return text.empty() ? std::nullopt : std::optional(std::move(text));
 }
 
 /// Ends a run of bytes: one piece when they are UTF-8, else a replacement character for each.

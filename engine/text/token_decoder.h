@@ -4,6 +4,7 @@
 #include "engine/text/pretokenizer_regex.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -23,10 +24,12 @@ public:
     void addByteFallback();                                 ///< neighbouring <0xNN> are text if they are UTF-8
     void addFuse();                                         ///< what follows sees one piece
     void addStrip(char32_t content, std::size_t start, std::size_t stop); ///< at most so many, from each piece
-    void addMetaspace(std::string mark, bool dropsFirst); ///< marks are spaces, but none in the first piece
+    void addMetaspace(std::string mark, bool dropsFirst);       ///< marks are spaces, but none in the first piece
+    void addWordPiece(std::string continuation, bool cleansUp); ///< a space before pieces that do not continue a word
+    void addWordEnd(std::string mark);                          ///< marks are spaces, but none in the last piece
+    void addCtc(std::string pad, std::string wordEnd, bool cleansUp); ///< repeated pieces are one, pads none
+    void addSpaces();                                                 ///< between the pieces
 
-    /// Only Strip and Metaspace may follow a Fuse or ByteLevel.
-    [[nodiscard]] bool fused() const { return m_fused; }
     /// Whether the bytes() of the pieces, joined, are the text.
     [[nodiscard]] bool isPlaceless() const;
     /// The bytes of one piece by itself: without what the steps do by its place among others.
@@ -55,14 +58,35 @@ private:
         bool dropsFirst = false;
         bool whole = false;
     };
-    using Step = std::variant<ByteLevel, Bytes, ByteFallback, Fuse, Replace, Strip, Metaspace>;
+    struct WordPiece {
+        std::string continuation;
+        bool cleansUp = false;
+    };
+    struct WordEnd {
+        std::string mark;
+    };
+    struct Ctc {
+        std::string pad;
+        std::string wordEnd;
+        bool cleansUp = false;
+    };
+    struct Spaces { };
+    using Step =
+        std::variant<ByteLevel, Bytes, ByteFallback, Fuse, Replace, Strip, Metaspace, WordPiece, WordEnd, Ctc, Spaces>;
 
-    [[nodiscard]] static std::string replaced(const Replace &step, std::string piece);
-    [[nodiscard]] static std::string stripped(const Strip &step, std::string piece);
+    [[nodiscard]] static std::string changed(const Replace &step, std::string piece);
+    [[nodiscard]] static std::string changed(const Strip &step, std::string piece);
+    [[nodiscard]] static std::string changed(const WordPiece &step, std::string piece, bool first);
+    [[nodiscard]] static std::string changed(const Ctc &step, std::string piece);
+
+    template<typename Added> void addStep(Added step);
+    void join();
+    void waitForAll();
 
     std::vector<Step> m_steps;
     bool m_fused = false;
     std::size_t m_fuseStep = 0; ///< index, when fused
+    bool m_waitsForAll = false; ///< what follows there needs the whole text
 };
 
 /// One text being decoded. Not to be shared between threads.
@@ -79,13 +103,17 @@ public:
 
 private:
     struct State {
-        std::string held;      ///< bytes of a run, or characters that may be stripped at the end
-        std::size_t taken = 0; ///< pieces seen, or characters stripped in front
-        bool inside = false;   ///< past what is stripped in front
+        std::string held;       ///< bytes of a run, a piece that may be the last, or what may be stripped at the end
+        std::size_t pieces = 0; ///< seen so far
+        std::size_t taken = 0;  ///< characters stripped in front
+        bool inside = false;    ///< past what is stripped in front
     };
 
     void push(std::size_t step, std::string piece, std::string &out);
     void endRun(std::size_t step, std::string &out);
+    /// What becomes of a piece at one step; nothing when it waits there or vanishes.
+    [[nodiscard]] std::optional<std::string> through(std::size_t step, std::string piece, std::string &out);
+    [[nodiscard]] std::optional<std::string> behind(const Ctc &step, State &state, std::string piece) const;
     [[nodiscard]] std::string strip(const Strip &step, State &state, std::string piece) const;
 
     const TokenDecoder &m_decoder;

@@ -3,6 +3,7 @@
 
 #include "engine/api/error.h"
 #include "engine/text/characters.h"
+#include "engine/text/unicode_sets.h"
 #include "engine/text/utf8.h"
 
 namespace engine {
@@ -18,8 +19,8 @@ char32_t lastCharacter(std::string_view text)
 
 bool standsAlone(std::string_view before, std::string_view behind)
 {
-    return (before.empty() || !characters::isWordCharacter(lastCharacter(before)))
-        && (behind.empty() || !characters::isWordCharacter(utf8::decode(behind, 0).code));
+    return (before.empty() || !unicode_sets::isWordCharacter(lastCharacter(before)))
+        && (behind.empty() || !unicode_sets::isWordCharacter(utf8::decode(behind, 0).code));
 }
 
 std::size_t spaceBefore(std::string_view text)
@@ -117,6 +118,8 @@ std::vector<TextPart> AddedTokens::split(std::string_view text, bool parseSpecia
 {
     std::vector<TextPart> parts;
     std::size_t done = 0;
+    std::size_t spaceBegin = text.size() + 1;
+    std::size_t spaceEnd = 0;
     for (std::size_t position = 0; position < text.size() && !m_tokens.empty();) {
         if (m_roots[static_cast<std::uint8_t>(text[position])] < 0) {
             ++position;
@@ -130,19 +133,24 @@ std::vector<TextPart> AddedTokens::split(std::string_view text, bool parseSpecia
         const AddedToken &token = m_tokens[static_cast<std::size_t>(found.token)];
         std::size_t begin = position;
         std::size_t end = found.end;
-        position = end;
+        position = end; // not behind the white space that the token before this one took: that is searched, too
         if (token.special && !parseSpecial)
             continue;
         if (token.singleWord && !standsAlone(text.substr(0, begin), text.substr(end)))
             continue;
         if (token.lstrip)
-            begin -= spaceBefore(text.substr(done, begin - done));
+            begin = begin < done ? done : begin - spaceBefore(text.substr(done, begin - done));
+        if (token.rstrip && (end < spaceBegin || end > spaceEnd)) { // each run of white space is walked once
+            spaceBegin = end;
+            spaceEnd = end + spaceBehind(text.substr(end));
+        }
         if (token.rstrip)
-            end += spaceBehind(text.substr(end));
+            end = spaceEnd;
         if (done < begin)
             parts.push_back({text.substr(done, begin - done), -1});
-        parts.push_back({text.substr(begin, end - begin), token.id});
-        done = position = end;
+        if (begin < end)
+            parts.push_back({text.substr(begin, end - begin), token.id});
+        done = end;
     }
     if (done < text.size())
         parts.push_back({text.substr(done), -1});

@@ -40,7 +40,8 @@ public:
     AddedTokens(const std::vector<AddedToken> &tokens, bool normalized, const Normalizer &normalizer);
 
     [[nodiscard]] bool empty() const { return m_tokens.empty(); }
-    /// Cuts `text`; special tokens stay text unless `parseSpecial`.
+    /// Cuts `text`; special tokens stay text unless `parseSpecial`. A token in the white space that the one before took
+    /// along is found all the same, unless it takes white space before it, and what stands behind it is cut anew.
     [[nodiscard]] std::vector<TextPart> split(std::string_view text, bool parseSpecial) const;
 
 private:

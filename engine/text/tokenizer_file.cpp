@@ -4,6 +4,7 @@
 #include "engine/api/error.h"
 #include "engine/text/utf8.h"
 
+#include <charconv>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -16,6 +17,53 @@ constexpr std::size_t largestText = std::numeric_limits<std::uint32_t>::max();
 
 /// Where a value goes.
 enum class Route { Tree, Vocabulary, VocabularyList, Merges, Skipped };
+
+double powerOfTen(int exponent)
+{
+    const std::string text = "1e" + std::to_string(exponent);
+    double value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    return value;
+}
+
+/// A score of a Unigram model as the library of these files rounds it, with its digits as an integer first: of ways
+/// through a word that are equal otherwise, the last bit of a sum decides. `exact`: the same number rounded at once.
+/// Source: serde-rs/json, src/de.rs.
+double scoreOf(std::string_view text, double exact)
+{
+    constexpr int largestPower = 308;
+    std::uint64_t digits = 0;
+    int exponent = 0;
+    const bool negative = text.starts_with('-');
+    std::size_t at = negative ? 1 : 0;
+    bool behindPoint = false;
+    for (; at < text.size() && text[at] != 'e' && text[at] != 'E'; ++at) {
+        if (text[at] == '.') {
+            behindPoint = true;
+            continue;
+        }
+        const auto digit = static_cast<std::uint64_t>(text[at] - '0');
+        if (digits > (std::numeric_limits<std::uint64_t>::max() - digit) / 10) {
+            if (!behindPoint)
+                return exact;
+            continue; // further digits do not count
+        }
+        digits = digits * 10 + digit;
+        exponent -= behindPoint ? 1 : 0;
+    }
+    if (at < text.size()) {
+        int given = 0;
+        at += text[at + 1] == '+' ? 2 : 1;
+        std::from_chars(text.data() + at, text.data() + text.size(), given);
+        exponent += given;
+    }
+    if (exponent > largestPower || exponent < -largestPower)
+        return exact;
+    const double power = powerOfTen(exponent < 0 ? -exponent : exponent);
+    const auto whole = static_cast<double>(digits);
+    const double value = exponent < 0 ? whole / power : whole * power;
+    return negative ? -value : value;
+}
 
 /// Sorts parser events: large members into flat arrays, the rest into a tree.
 class FileReader : public nlohmann::json_sax<Json> {
@@ -38,7 +86,10 @@ public:
             return fail("model.vocab: id " + std::to_string(value) + " of " + utf8::quoted(m_key) + " is too large");
         return integer(value);
     }
-    bool number_float(number_float_t value, const string_t &) override { return scalar(value); }
+    bool number_float(number_float_t value, const string_t &text) override
+    {
+        return scalar(m_route == Route::VocabularyList ? scoreOf(text, value) : value);
+    }
     bool string(string_t &value) override
     {
         return m_route == Route::Merges ? mergeText(value) : scalar(std::move(value));

@@ -85,6 +85,7 @@ UnigramOptions unigramOf(const VocabularyData &data, const std::vector<int> &out
     for (const int id : outside)
         options.scores[static_cast<std::size_t>(id)] = none;
     options.unknown = data.unk.value_or(-1);
+    options.refusesUnknown = true;
     options.byteFallback = byteFallback;
     return options;
 }
@@ -99,25 +100,18 @@ void setByGgufSteps(const VocabularyData &data, TokenizerParts &parts)
     const Json none = Json::object();
     const Json *given = member(steps, "model");
     const Json &model = given != nullptr && given->is_object() ? *given : none;
-    const bool byteFallback = flag(model, "byte_fallback", false);
     if (data.model == ggufUnigram) {
-        parts.unigram = unigramOf(data, outside, byteFallback);
+        parts.unigram = unigramOf(data, outside, flag(model, "byte_fallback", false));
     } else {
         if (data.model == ggufSentencePiece && data.merges.empty())
             parts.bpe.scores = ggufMergingScores(data, parts.tokens);
         else
             addGgufMerges(data, parts);
-        parts.bpe.byteFallback = byteFallback;
-        parts.bpe.ignoreMerges = flag(model, "ignore_merges", false);
-        parts.bpe.fuseUnknown = flag(model, "fuse_unk", false);
-        if (const Json *unknown = member(model, "unk_token"); unknown != nullptr && unknown->is_string())
-            parts.bpe.unknown = parts.tokens.find(unknown->get<std::string>());
+        tokenizer_steps::readBpeOptions(model, parts);
     }
-    parts.added = tokenizer_steps::readAddedTokens(steps, parts.tokens, outside);
+    parts.added = tokenizer_steps::readAddedTokens(steps, data.tokens.size(), parts.tokens, outside);
     parts.bpe.outsideModel = std::move(outside);
     tokenizer_steps::read(steps, parts);
-    if (parts.unigram)
-        parts.unigram->byteLevel = parts.bpe.byteLevel;
 }
 
 } // namespace engine

@@ -43,25 +43,30 @@ bool flag(const Json &object, const char *key)
     return value != nullptr && value->get<bool>();
 }
 
-/// The kind of model, which old files leave out.
+/// The kind of model, which old files leave out: the first one that has all it needs, in this order.
 std::string kindOf(const TokenizerFile &file, const Json &model)
 {
-    std::string type = text(model, "type");
-    if (type.empty())
-        type = file.hasMerges ? "BPE" : file.vocabularyIsList ? "Unigram" : "unnamed";
-    if (type != "BPE" && type != "Unigram")
-        refuse("tokenizer: model type " + utf8::quoted(type) + " is not supported, only BPE and Unigram are");
+    const std::string type = text(model, "type");
+    if (type.empty()) {
+        const bool wordPiece =
+            model.contains("continuing_subword_prefix") && model.contains("max_input_chars_per_word");
+        return file.hasMerges ? "BPE" : file.vocabularyIsList ? "Unigram" : wordPiece ? "WordPiece" : "WordLevel";
+    }
+    if (type != "BPE" && type != "Unigram" && type != "WordPiece" && type != "WordLevel")
+        refuse("tokenizer: model type " + utf8::quoted(type)
+               + " is not supported, only BPE, Unigram, WordPiece and WordLevel are");
     return type;
 }
 
-const Json &checkModel(const TokenizerFile &file)
+/// The model, whose kind is left in `kind`.
+const Json &checkModel(const TokenizerFile &file, std::string &kind)
 {
     const Json *model = member(file.rest, "model");
     if (model == nullptr)
         refuse("tokenizer: model is missing");
     if (!model->is_object())
         refuse("tokenizer: model must be an object");
-    const std::string kind = kindOf(file, *model);
+    kind = kindOf(file, *model);
     if (!file.hasVocabulary)
         refuse("tokenizer: model.vocab is missing");
     const bool wantsList = kind == "Unigram";
@@ -72,7 +77,7 @@ const Json &checkModel(const TokenizerFile &file)
         refuse("tokenizer: model.vocab: " + file.listFault);
     if (file.vocabulary.empty())
         refuse("tokenizer: model.vocab is empty");
-    if (!wantsList && !file.hasMerges)
+    if (kind == "BPE" && !file.hasMerges)
         refuse("tokenizer: model.merges is missing");
     return *model;
 }
@@ -97,7 +102,26 @@ void addVocabulary(const TokenizerFile &file, TokenTable &tokens)
     }
 }
 
-std::vector<BpeMerge> resolveMerges(const TokenizerFile &file, const TokenTable &tokens)
+/// What two parts become: the second one loses what marks it as no beginning of a word.
+int mergedId(const TokenizerFile::Merge &merge, std::string_view parts, std::size_t number,
+             const std::string &continuation, const TokenTable &tokens)
+{
+    const std::string_view left = parts.substr(merge.begin, merge.leftBytes);
+    const std::string_view right = parts.substr(merge.begin + merge.leftBytes, merge.rightBytes);
+    const std::string place = "tokenizer: model.merges: merge " + std::to_string(number);
+    if (right.size() < continuation.size())
+        refuse(place + ": its part " + utf8::quoted(right) + " is shorter than the model's continuing_subword_prefix, "
+               + utf8::quoted(continuation));
+    std::string result(left);
+    result += right.substr(continuation.size());
+    const int id = tokens.find(result);
+    if (id < 0)
+        refuse(place + " needs " + utf8::quoted(result) + ", which is not in model.vocab");
+    return id;
+}
+
+std::vector<BpeMerge> resolveMerges(const TokenizerFile &file, const std::string &continuation,
+                                    const TokenTable &tokens)
 {
     std::vector<BpeMerge> merges;
     merges.reserve(file.merges.size());
@@ -114,30 +138,48 @@ std::vector<BpeMerge> resolveMerges(const TokenizerFile &file, const TokenTable 
         BpeMerge made;
         made.left = resolve(merge.begin, merge.leftBytes);
         made.right = resolve(merge.begin + merge.leftBytes, merge.rightBytes);
-        made.result = resolve(merge.begin, merge.leftBytes + merge.rightBytes);
+        made.result = continuation.empty() ? resolve(merge.begin, merge.leftBytes + merge.rightBytes)
+                                           : mergedId(merge, parts, merges.size(), continuation, tokens);
         merges.push_back(made);
     }
     return merges;
 }
 
-void readBpe(const TokenizerFile &file, const Json &model, TokenizerParts &parts)
+/// By id, which tokens are no words of the model.
+std::vector<bool> outsideFlags(const std::vector<int> &outsideModel, int tokens)
 {
-    for (const char *key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-        if (const std::string affix = text(model, key); !affix.empty())
-            refuse(std::string("tokenizer: model.") + key + " " + utf8::quoted(affix) + " is not supported");
-    }
-    parts.merges = resolveMerges(file, parts.tokens);
-    parts.bpe.ignoreMerges = flag(model, "ignore_merges");
-    parts.bpe.fuseUnknown = flag(model, "fuse_unk");
-    parts.bpe.byteFallback = flag(model, "byte_fallback");
-    if (const std::string unknown = text(model, "unk_token"); !unknown.empty())
-        parts.bpe.unknown = parts.tokens.find(unknown);
+    std::vector<bool> flags(outsideModel.empty() ? 0 : static_cast<std::size_t>(tokens));
+    for (const int id : outsideModel)
+        flags[static_cast<std::size_t>(id)] = true;
+    return flags;
+}
+
+/// A text that the model cannot do without.
+std::string needed(const Json &model, const char *key)
+{
+    if (member(model, key) == nullptr)
+        refuse(std::string("tokenizer: model.") + key + " is missing");
+    return text(model, key);
+}
+
+WordPieceOptions readWordPiece(const Json &model)
+{
+    WordPieceOptions options;
+    options.unknown = needed(model, "unk_token");
+    options.continuation = needed(model, "continuing_subword_prefix");
+    const Json *longest = member(model, "max_input_chars_per_word");
+    if (longest == nullptr || !longest->is_number_unsigned())
+        refuse("tokenizer: model.max_input_chars_per_word "
+               + (longest == nullptr ? std::string("is missing") : "must be a count, found " + longest->dump()));
+    options.longestWord = longest->get<std::size_t>();
+    return options;
 }
 
 UnigramOptions readUnigram(const TokenizerFile &file, const Json &model)
 {
     UnigramOptions options;
     options.scores = file.scores;
+    options.refusesUnknown = true;
     options.byteFallback = flag(model, "byte_fallback");
     const Json *unknown = member(model, "unk_id");
     if (unknown == nullptr)
@@ -235,7 +277,25 @@ Json smallObject(std::string_view text, const char *file)
 
 } // namespace
 
-std::vector<AddedToken> tokenizer_steps::readAddedTokens(const Json &root, TokenTable &tokens,
+void tokenizer_steps::readBpeOptions(const Json &model, TokenizerParts &parts)
+{
+    const Json *dropout = member(model, "dropout");
+    if (dropout != nullptr && *dropout != 0)
+        refuse("tokenizer: model.dropout " + dropout->dump()
+               + " is not supported: tokens would be drawn by chance, only null and 0 are read");
+    BpeOptions &options = parts.bpe;
+    options.continuation = text(model, "continuing_subword_prefix");
+    options.wordEnd = text(model, "end_of_word_suffix");
+    options.ignoreMerges = flag(model, "ignore_merges");
+    options.fuseUnknown = flag(model, "fuse_unk");
+    options.byteFallback = flag(model, "byte_fallback");
+    if (const std::string unknown = text(model, "unk_token"); !unknown.empty()) {
+        options.unknown = parts.tokens.find(unknown);
+        options.lackingUnknown = options.unknown < 0 ? unknown : std::string();
+    }
+}
+
+std::vector<AddedToken> tokenizer_steps::readAddedTokens(const Json &root, std::size_t modelTokens, TokenTable &tokens,
                                                          std::vector<int> &outsideModel)
 {
     const Json *list = member(root, "added_tokens");
@@ -244,6 +304,7 @@ std::vector<AddedToken> tokenizer_steps::readAddedTokens(const Json &root, Token
     if (!list->is_array())
         refuse("tokenizer: added_tokens must be a list");
     std::vector<AddedToken> added;
+    int next = static_cast<int>(modelTokens);
     const std::int64_t limit = tokens.size() + static_cast<std::int64_t>(list->size()) + idSlack;
     for (std::size_t i = 0; i < list->size(); ++i) {
         AddedToken token = readAdded((*list)[i], i, limit);
@@ -251,14 +312,16 @@ std::vector<AddedToken> tokenizer_steps::readAddedTokens(const Json &root, Token
             continue;
         if (const int known = tokens.find(token.content); known >= 0) {
             token.id = known;
-        } else if (tokens.has(token.id)) {
-            refuse("tokenizer: added token " + utf8::quoted(token.content) + " has id " + std::to_string(token.id)
-                   + ", which already is that of " + utf8::quoted(tokens.spelling(token.id)));
+        } else if (token.id = next; tokens.has(next)) {
+            refuse("tokenizer: added token " + utf8::quoted(token.content) + " would have id " + std::to_string(next)
+                   + ", the next one behind the " + std::to_string(modelTokens)
+                   + " tokens of the model, which already is that of " + utf8::quoted(tokens.spelling(next)));
         } else {
             tokens.set(token.id, token.content);
             tokens.index(token.id);
             outsideModel.push_back(token.id);
         }
+        next = std::max(next, token.id + 1);
         added.push_back(std::move(token));
     }
     return added;
@@ -276,20 +339,29 @@ std::unique_ptr<Tokenizer> makeTokenizer(const TokenizerTexts &texts)
 {
     const TokenizerFile file = readTokenizerFile(texts.tokenizer);
     const Json config = texts.config.empty() ? Json() : readTokenizerConfig(texts.config);
-    const Json &model = checkModel(file);
+    std::string kind;
+    const Json &model = checkModel(file, kind);
     TokenizerParts parts;
     addVocabulary(file, parts.tokens);
-    if (file.vocabularyIsList)
+    if (kind == "BPE") {
+        tokenizer_steps::readBpeOptions(model, parts);
+        parts.merges = resolveMerges(file, parts.bpe.continuation, parts.tokens);
+    } else if (kind == "Unigram") {
         parts.unigram = readUnigram(file, model);
-    else
-        readBpe(file, model, parts);
+    } else if (kind == "WordPiece") {
+        parts.wordPiece = readWordPiece(model);
+    } else {
+        parts.wordLevel = WordLevelOptions{needed(model, "unk_token"), {}};
+    }
     std::vector<int> outsideModel;
-    parts.added = readAddedTokens(file.rest, parts.tokens, outsideModel);
+    parts.added = readAddedTokens(file.rest, file.vocabulary.size(), parts.tokens, outsideModel);
     readMoreAdded(smallObject(texts.addedTokens, "added_tokens.json"), parts, outsideModel);
+    if (parts.wordPiece)
+        parts.wordPiece->outsideModel = outsideFlags(outsideModel, parts.tokens.size());
+    if (parts.wordLevel)
+        parts.wordLevel->outsideModel = outsideFlags(outsideModel, parts.tokens.size());
     parts.bpe.outsideModel = std::move(outsideModel);
     tokenizer_steps::read(file.rest, parts);
-    if (parts.unigram)
-        parts.unigram->byteLevel = parts.bpe.byteLevel;
     setEnds(parts, config, smallObject(texts.specialTokens, "special_tokens_map.json"), texts.endOfGeneration);
     return makePipelineTokenizer(std::move(parts));
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 
 namespace engine {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 constexpr std::size_t longestText = (1ULL << 31U) - 1;
 
 /// What a token is beside its spelling.
-enum Trait : std::uint8_t { Added = 1, Control = 2, EndOfGeneration = 4, Renamed = 8 };
+enum Trait : std::uint8_t { Added = 1, Control = 2, EndOfGeneration = 4, Renamed = 8, Skipped = 16 };
 
 class PipelineTokenizer final : public Tokenizer {
 public:
@@ -28,6 +29,7 @@ public:
         for (const AddedToken &token : m_parts.added)
             mark(token.id, token.special ? Added | Control : Added);
         renameNormalized();
+        markSkipped();
         for (const int id : m_parts.endOfGeneration)
             mark(id, EndOfGeneration);
     }
@@ -66,7 +68,7 @@ public:
     [[nodiscard]] std::string bytes(int id, bool skipSpecial) const override
     {
         const std::string_view text = spelling(id);
-        if (skipSpecial && has(id, Control))
+        if (skipSpecial && has(id, Skipped))
             return {};
         return isVerbatim(id) ? std::string(text) : m_parts.decoder.bytes(text);
     }
@@ -91,6 +93,10 @@ private:
     {
         if (m_parts.unigram)
             return std::make_unique<Unigram>(m_parts.tokens, std::move(*m_parts.unigram));
+        if (m_parts.wordPiece)
+            return std::make_unique<WordPiece>(m_parts.tokens, std::move(*m_parts.wordPiece));
+        if (m_parts.wordLevel)
+            return std::make_unique<WordLevel>(m_parts.tokens, std::move(*m_parts.wordLevel));
         return std::make_unique<Bpe>(m_parts.tokens, m_parts.merges, m_parts.bpe);
     }
     [[nodiscard]] bool isVerbatim(int id) const { return m_parts.addedAreVerbatim && has(id, Added); }
@@ -126,6 +132,20 @@ private:
         }
     }
 
+    /// Control tokens are known by their text when they are skipped, so that one that goes by another is not.
+    void markSkipped()
+    {
+        std::set<std::string_view> texts;
+        for (const AddedToken &token : m_parts.added) {
+            if (token.special)
+                texts.insert(token.content);
+        }
+        for (const AddedToken &token : m_parts.added) {
+            if (texts.contains(spelling(token.id)))
+                mark(token.id, Skipped);
+        }
+    }
+
     /// Tokens that are searched in the raw text, then normalization, then those searched in the normalized text.
     void encodeValid(std::string_view text, bool parseSpecial, std::vector<int> &ids) const
     {
@@ -136,9 +156,10 @@ private:
                 ids.push_back(raw.id);
                 continue;
             }
-            const std::string_view all = m_parts.normalizer.apply(raw.text, storage, scratch);
+            bool keepsStart = true;
+            const std::string_view all = m_parts.normalizer.apply(raw.text, storage, scratch, &keepsStart);
             for (const TextPart &part : m_normalized.split(all, parseSpecial)) {
-                const bool atStart = raw.text.data() == text.data() && part.text.data() == all.data();
+                const bool atStart = keepsStart && raw.text.data() == text.data() && part.text.data() == all.data();
                 if (part.id >= 0)
                     ids.push_back(part.id);
                 else
@@ -171,7 +192,7 @@ public:
     void append(int id, std::string &out) override
     {
         const std::string_view spelling = m_tokenizer.spelling(id);
-        if (!m_tokenizer.m_parts.tokens.has(id) || (m_skipSpecial && m_tokenizer.isControl(id)))
+        if (!m_tokenizer.m_parts.tokens.has(id) || (m_skipSpecial && m_tokenizer.has(id, Skipped)))
             return;
         if (m_tokenizer.isVerbatim(id))
             m_text.appendVerbatim(spelling, out);

@@ -8,6 +8,8 @@
 #include "engine/text/tokenizer.h"
 #include "engine/text/tokenizer_added.h"
 #include "engine/text/unigram.h"
+#include "engine/text/word_level.h"
+#include "engine/text/word_piece.h"
 
 #include <memory>
 #include <optional>
@@ -22,7 +24,9 @@ struct TokenizerParts {
     TokenTable tokens; ///< model vocabulary and added tokens
     std::vector<BpeMerge> merges;
     BpeOptions bpe;
-    std::optional<UnigramOptions> unigram; ///< given: in place of BPE
+    std::optional<UnigramOptions> unigram; ///< given, as one of the next two: in place of BPE
+    std::optional<WordPieceOptions> wordPiece;
+    std::optional<WordLevelOptions> wordLevel;
     Normalizer normalizer;
     PreTokenizer preTokenizer;
     std::vector<AddedToken> added;

@@ -32,6 +32,14 @@ std::string textOf(const Json &step, const char *key, const std::string &place)
     return value->get<std::string>();
 }
 
+std::string characterOf(const Json &step, const char *key, const std::string &place)
+{
+    std::string text = textOf(step, key, place);
+    if (text.empty() || static_cast<std::size_t>(utf8::decode(text, 0).bytes) != text.size())
+        refuse(place + "." + key + " " + utf8::quoted(text) + " must be one character");
+    return text;
+}
+
 namespace {
 
 const Json &patternText(const Json &step, const std::string &place, bool &literal)
@@ -68,9 +76,7 @@ Metaspace metaspaceOf(const Json &step, const std::string &place)
 {
     Metaspace rule;
     if (member(step, "replacement") != nullptr)
-        rule.mark = textOf(step, "replacement", place);
-    if (rule.mark.empty() || static_cast<std::size_t>(utf8::decode(rule.mark, 0).bytes) != rule.mark.size())
-        refuse(place + ".replacement " + utf8::quoted(rule.mark) + " must be one character");
+        rule.mark = characterOf(step, "replacement", place);
     rule.split = flag(step, "split", true);
     const std::string scheme =
         member(step, "prepend_scheme") != nullptr ? textOf(step, "prepend_scheme", place) : "always";

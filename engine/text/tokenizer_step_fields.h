@@ -15,6 +15,8 @@ namespace engine::tokenizer_steps {
 [[nodiscard]] const Json *member(const Json &object, const char *key);
 [[nodiscard]] bool flag(const Json &step, const char *key, bool otherwise);
 [[nodiscard]] std::string textOf(const Json &step, const char *key, const std::string &place);
+/// A text of one character.
+[[nodiscard]] std::string characterOf(const Json &step, const char *key, const std::string &place);
 /// `pattern`, an object with Regex or String.
 [[nodiscard]] Regex patternOf(const Json &step, const std::string &place);
 /// Its String, or nothing when it is a Regex.

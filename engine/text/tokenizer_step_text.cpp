@@ -33,9 +33,7 @@ std::size_t countOf(const Json &step, const char *key)
 
 void readStrip(const Json &step, TokenDecoder &decoder)
 {
-    const std::string content = textOf(step, "content", "decoder");
-    if (content.empty() || static_cast<std::size_t>(utf8::decode(content, 0).bytes) != content.size())
-        refuse("decoder.content " + utf8::quoted(content) + " must be one character");
+    const std::string content = characterOf(step, "content", "decoder");
     decoder.addStrip(utf8::decode(content, 0).code, countOf(step, "start"), countOf(step, "stop"));
 }
 
@@ -46,6 +44,16 @@ void readDecoderReplace(const Json &step, TokenDecoder &decoder)
         decoder.addReplace(std::move(*literal), std::move(content));
     else
         decoder.addReplace(patternOf(step, "decoder"), std::move(content));
+}
+
+BertNormalization bertOf(const Json &step)
+{
+    BertNormalization rule;
+    rule.cleansText = flag(step, "clean_text", true);
+    rule.partsChinese = flag(step, "handle_chinese_chars", true);
+    rule.lowercases = flag(step, "lowercase", true);
+    rule.stripsAccents = flag(step, "strip_accents", rule.lowercases);
+    return rule;
 }
 
 } // namespace
@@ -62,6 +70,12 @@ void readNormalizer(const Json &step, const std::string &type, TokenizerParts &p
         normalizer.addLowercase();
     else if (type == "StripAccents")
         normalizer.addStripAccents();
+    else if (type == "Nmt")
+        normalizer.addNmt();
+    else if (type == "BertNormalizer")
+        normalizer.addBert(bertOf(step));
+    else if (type == "ByteLevel")
+        normalizer.addByteLevel();
     else if (type == "Strip")
         normalizer.addStrip(flag(step, "strip_left", true), flag(step, "strip_right", true));
     else if (type == "Prepend")
@@ -85,16 +99,21 @@ void readDecoder(const Json &step, const std::string &type, TokenizerParts &part
     } else if (type == "Metaspace") {
         const Metaspace rule = metaspaceOf(step, "decoder");
         decoder.addMetaspace(rule.mark, rule.prepend != Metaspace::Prepend::Never);
-    } else if (type != "ByteLevel" && type != "Replace" && type != "ByteFallback") {
-        refuse("decoder " + utf8::quoted(type) + " is not supported");
-    } else if (decoder.fused()) {
-        refuse("decoder " + utf8::quoted(type) + " behind one that joins all tokens is not supported");
     } else if (type == "ByteLevel") {
         decoder.addByteLevel();
     } else if (type == "Replace") {
         readDecoderReplace(step, decoder);
-    } else {
+    } else if (type == "ByteFallback") {
         decoder.addByteFallback();
+    } else if (type == "WordPiece") {
+        decoder.addWordPiece(textOf(step, "prefix", "decoder"), flag(step, "cleanup", true));
+    } else if (type == "BPEDecoder") {
+        decoder.addWordEnd(textOf(step, "suffix", "decoder"));
+    } else if (type == "CTC") {
+        decoder.addCtc(textOf(step, "pad_token", "decoder"), textOf(step, "word_delimiter_token", "decoder"),
+                       flag(step, "cleanup", true));
+    } else {
+        refuse("decoder " + utf8::quoted(type) + " is not supported");
     }
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/text/tokenizer_steps.h"
 
+#include "engine/text/characters.h"
 #include "engine/text/tokenizer_step_fields.h"
+#include "engine/text/unicode_sets.h"
 #include "engine/text/utf8.h"
 
 #include <array>
@@ -20,11 +22,6 @@ std::string typeOf(const Json &step, const std::string &place)
         refuse(place + ".type " + (type == nullptr ? "is missing" : "must be a string"));
     return type->get<std::string>();
 }
-
-// Letters here are what Unicode calls alphabetic, unlike in the patterns that files bring along.
-constexpr const char *wordsAndSymbols =
-    R"re([\p{Alphabetic}\p{L}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}]+|[^\p{Alphabetic}\p{L}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}\s]+)re";
-constexpr const char *punctuation = "[\\p{P}$+<=>^`|~]";
 
 /// Calls `read` for a step, or for each member of a Sequence, however deep; the file's own nesting limit bounds it.
 void forEachStep(const Json &step, const std::string &place, const char *listKey,
@@ -59,45 +56,53 @@ SplitBehavior readBehavior(const Json &step)
     refuse("pre_tokenizer.behavior " + utf8::quoted(wanted) + " is unknown");
 }
 
-void checkFixedLength(const Json &step)
+std::size_t lengthOf(const Json &step)
 {
     const Json *length = member(step, "length");
     if (length == nullptr || !length->is_number_integer() || *length < 1)
         refuse("pre_tokenizer.length must be an integer of at least 1, found "
                + (length == nullptr ? std::string("none") : length->dump()));
+    return length->get<std::size_t>();
+}
+
+void readByteLevel(const Json &step, PreTokenizer &preTokenizer)
+{
+    if (flag(step, "add_prefix_space", true))
+        preTokenizer.addPrefixSpace();
+    if (flag(step, "use_regex", true))
+        preTokenizer.addSplit(gpt2Split());
+    preTokenizer.addByteLevel();
 }
 
 void readPreTokenizer(const Json &step, const std::string &type, TokenizerParts &parts)
 {
+    PreTokenizer &preTokenizer = parts.preTokenizer;
     if (type == "ByteLevel") {
-        parts.bpe.byteLevel = true;
-        if (flag(step, "add_prefix_space", true))
-            parts.preTokenizer.addPrefixSpace();
-        if (flag(step, "use_regex", true))
-            parts.preTokenizer.addSplit(gpt2Split());
-        return;
-    }
-    if (parts.bpe.byteLevel)
-        refuse("pre_tokenizer " + utf8::quoted(type) + " behind ByteLevel is not supported");
-    if (type == "Split") {
-        parts.preTokenizer.addSplit(patternOf(step, "pre_tokenizer"), readBehavior(step), flag(step, "invert", false));
+        readByteLevel(step, preTokenizer);
+    } else if (type == "Split") {
+        preTokenizer.addSplit(patternOf(step, "pre_tokenizer"), readBehavior(step), flag(step, "invert", false));
     } else if (type == "Digits") {
-        parts.preTokenizer.addSplit(Regex(flag(step, "individual_digits", false) ? "\\p{N}" : "\\p{N}+"));
+        preTokenizer.addSplit(unicode_sets::isNumeric,
+                              flag(step, "individual_digits", false) ? SplitBehavior::Isolated
+                                                                     : SplitBehavior::Contiguous);
     } else if (type == "Punctuation") {
-        parts.preTokenizer.addSplit(Regex(punctuation),
-                                    step.contains("behavior") ? readBehavior(step) : SplitBehavior::Isolated);
+        preTokenizer.addSplit(unicode_sets::isPunctuation,
+                              step.contains("behavior") ? readBehavior(step) : SplitBehavior::Isolated);
     } else if (type == "Metaspace") {
-        parts.preTokenizer.addMetaspace(metaspaceOf(step, "pre_tokenizer"));
+        preTokenizer.addMetaspace(metaspaceOf(step, "pre_tokenizer"));
     } else if (type == "WhitespaceSplit") {
-        parts.preTokenizer.addSplit(Regex("\\s"), SplitBehavior::Removed);
+        preTokenizer.addSplit(characters::isWhiteSpace, SplitBehavior::Removed);
     } else if (type == "Whitespace") {
-        parts.preTokenizer.addSplit(Regex(wordsAndSymbols), SplitBehavior::Removed, true);
+        preTokenizer.addSplit(characters::isWhiteSpace, SplitBehavior::Removed);
+        preTokenizer.addSplit(unicode_sets::isWordCharacter, SplitBehavior::Contiguous);
     } else if (type == "BertPreTokenizer") {
-        parts.preTokenizer.addSplit(Regex("\\s"), SplitBehavior::Removed);
-        parts.preTokenizer.addSplit(Regex(punctuation));
+        preTokenizer.addSplit(characters::isWhiteSpace, SplitBehavior::Removed);
+        preTokenizer.addSplit(unicode_sets::isPunctuation);
+    } else if (type == "CharDelimiterSplit") {
+        preTokenizer.addSplit(Regex(characterOf(step, "delimiter", "pre_tokenizer"), true), SplitBehavior::Removed);
+    } else if (type == "FixedLength") {
+        preTokenizer.addFixedLength(lengthOf(step));
     } else {
-        if (type == "FixedLength")
-            checkFixedLength(step);
         refuse("pre_tokenizer " + utf8::quoted(type) + " is not supported");
     }
 }
@@ -168,6 +173,8 @@ void readPostProcessor(const Json &step, const std::string &type, TokenizerParts
 {
     if (type == "ByteLevel") // changes offsets only
         return;
+    if (!parts.prefix.empty() || !parts.suffix.empty())
+        refuse("post_processor " + utf8::quoted(type) + " behind another one that adds tokens is not supported");
     if (type == "TemplateProcessing") {
         readTemplate(step, parts);
     } else if (type == "RobertaProcessing" || type == "BertProcessing") {
@@ -176,6 +183,13 @@ void readPostProcessor(const Json &step, const std::string &type, TokenizerParts
     } else {
         refuse("post_processor " + utf8::quoted(type) + " is not supported");
     }
+}
+
+/// Whether the model may spell bytes itself, which is quicker.
+bool takesBytes(const TokenizerParts &parts)
+{
+    const bool bpe = !parts.unigram && !parts.wordPiece && !parts.wordLevel;
+    return bpe && !parts.bpe.byteFallback && parts.bpe.continuation.empty() && parts.bpe.wordEnd.empty();
 }
 
 } // namespace
@@ -189,12 +203,12 @@ void read(const Json &root, TokenizerParts &parts)
                         [&](const Json &inner, const std::string &type) { reader(inner, type, parts); });
     };
     each("normalizer", "normalizers", readNormalizer);
-    parts.bpe.byteLevel = false;
     each("pre_tokenizer", "pretokenizers", readPreTokenizer);
+    parts.bpe.byteLevel = takesBytes(parts) && parts.preTokenizer.takeByteLevel();
     each("post_processor", "processors", readPostProcessor);
-    if (member(root, "decoder") == nullptr)
-        refuse("decoder is missing; tokens cannot be joined without one");
     each("decoder", "decoders", readDecoder);
+    if (member(root, "decoder") == nullptr)
+        parts.decoder.addSpaces();
 }
 
 } // namespace engine::tokenizer_steps

@@ -2,7 +2,6 @@
 #include "engine/text/unigram.h"
 
 #include "engine/api/error.h"
-#include "engine/text/bpe.h"
 #include "engine/text/byte_fallback.h"
 #include "engine/text/utf8.h"
 
@@ -41,9 +40,10 @@ struct Arrival {
     std::int32_t id = -1;
 
     static constexpr std::uint32_t unreached = 0xFFFFFFFF;
+    [[nodiscard]] bool takes(double candidate) const { return from == unreached || candidate > score; }
     void offer(double candidate, std::size_t begin, int token)
     {
-        if (from == unreached || candidate > score)
+        if (takes(candidate))
             *this = {candidate, static_cast<std::uint32_t>(begin), token};
     }
 };
@@ -63,10 +63,8 @@ Unigram::Unigram(const TokenTable &tokens, UnigramOptions options)
         m_byteIds[byte] = m_options.byteFallback ? tokens.find(byte_fallback::spelling(static_cast<char>(byte))) : -1;
 }
 
-void Unigram::encodeWord(std::string_view given, std::vector<int> &ids) const
+void Unigram::encodeWord(std::string_view word, std::vector<int> &ids) const
 {
-    const std::string spelled = m_options.byteLevel ? byte_level::spell(given) : std::string();
-    const std::string_view word = m_options.byteLevel ? spelled : given;
     std::vector<Arrival> best(word.size() + 1);
     for (std::size_t begin = 0; begin < word.size();) {
         const double score = best[begin].score;
@@ -76,8 +74,11 @@ void Unigram::encodeWord(std::string_view given, std::vector<int> &ids) const
             best[end].offer(score + m_options.scores[static_cast<std::size_t>(id)], begin, id);
             single = single || end == next;
         });
-        if (!single)
-            best[next].offer(score + m_unknownScore, begin, m_options.unknown);
+        if (!single && best[next].takes(score + m_unknownScore)) {
+            if (m_options.unknown < 0 && m_options.refusesUnknown)
+                refuseUnknown(word.substr(begin, next - begin), {});
+            best[next] = {score + m_unknownScore, static_cast<std::uint32_t>(begin), m_options.unknown};
+        }
         begin = next;
     }
     // Backwards: neighbouring unknowns become one part.

@@ -11,11 +11,11 @@
 namespace engine {
 
 struct UnigramOptions {
-    std::vector<double> scores; ///< by id, log probabilities; the ids from 0 on that are words of the model. Minus
-                                ///< infinity: the token takes no part
-    int unknown = -1;           ///< stands for what the vocabulary lacks; -1: such text is left out
-    bool byteFallback = false;  ///< or the tokens <0x00> to <0xFF> of its bytes, where all of them exist
-    bool byteLevel = false;     ///< words are spelled by the byte-level table
+    std::vector<double> scores;  ///< by id, log probabilities; the ids from 0 on that are words of the model. Minus
+                                 ///< infinity: the token takes no part
+    int unknown = -1;            ///< stands for what the vocabulary lacks; -1: such text is left out, or
+    bool refusesUnknown = false; ///< refused
+    bool byteFallback = false;   ///< or the tokens <0x00> to <0xFF> of its bytes, where all of them exist
 };
 
 /// The segmentation of a word with the highest sum of scores. Immutable; any thread. Time is linear in the word, for

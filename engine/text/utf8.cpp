@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/text/utf8.h"
 
+#include <algorithm>
+
 #include <cstdint>
 #include <cstring>
 
@@ -92,6 +94,12 @@ Character decode(std::string_view text, std::size_t position)
         code = (code << 6U) | (byte & 0x3FU);
     }
     return {code, shape.bytes, true, false};
+}
+
+std::size_t length(std::string_view text)
+{
+    return static_cast<std::size_t>(
+        std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<std::uint8_t>(c) & 0xC0U) != 0x80; }));
 }
 
 bool isValid(std::string_view text)

@@ -20,6 +20,8 @@ struct Character {
 [[nodiscard]] Character decode(std::string_view text, std::size_t position);
 
 [[nodiscard]] bool isValid(std::string_view text);
+/// Number of characters. \pre `text` is valid
+[[nodiscard]] std::size_t length(std::string_view text);
 void append(std::string &text, char32_t code);
 
 /// `text` with U+FFFD for each maximal invalid part.

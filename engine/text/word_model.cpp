@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/text/word_model.h"
 
+#include "engine/api/error.h"
+#include "engine/text/utf8.h"
+
 #include <xxhash.h>
 
 #include <algorithm>
@@ -56,6 +59,15 @@ void WordModel::encode(std::string_view text, std::span<const std::uint32_t> beg
             *entry = {begins[i], static_cast<std::uint16_t>(word.size()),
                       static_cast<std::uint16_t>(ids.size() - first), first};
     }
+}
+
+void refuseUnknown(std::string_view text, std::string_view unknown)
+{
+    constexpr std::size_t enough = 60; // bytes
+    throw Error(ErrorCode::Refused,
+                "text to encode: " + utf8::quoted(utf8::repaired(text.substr(0, enough)))
+                    + " is not in the vocabulary, and the tokenizer has no token for unknown text"
+                    + (unknown.empty() ? std::string() : ": " + utf8::quoted(unknown) + " is not in it either"));
 }
 
 } // namespace engine

@@ -24,4 +24,8 @@ private:
     virtual void encodeWord(std::string_view word, std::vector<int> &ids) const = 0;
 };
 
+/// For text that no token stands for. `unknown` is what the file calls the token for such text, which its model lacks;
+/// empty when it names none. \throws Error Refused, always
+[[noreturn]] void refuseUnknown(std::string_view text, std::string_view unknown);
+
 } // namespace engine

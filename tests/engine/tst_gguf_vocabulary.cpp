@@ -374,7 +374,6 @@ private slots:
         QTest::addColumn<QString>("named");
         QTest::newRow("no JSON") << QByteArray("{") << engine::tokenizerStepsKey;
         QTest::newRow("no object") << QByteArray("[]") << engine::tokenizerStepsKey;
-        QTest::newRow("no decoder") << QByteArray("{}") << "decoder";
         QTest::newRow("id too large") << QByteArray(R"({"outside_model": [9]})") << "outside_model holds 9";
         QTest::newRow("negative id") << QByteArray(R"({"outside_model": [-1]})") << "outside_model holds -1";
         QTest::newRow("unknown step") << QByteArray(R"({"normalizer": {"type": "X"}, "decoder": {"type": "Fuse"}})")

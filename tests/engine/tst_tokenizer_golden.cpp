@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Tokenizer files against the ids, spellings and texts that the reference software gives for them.
 #include "engine/api/text.h"
+#include "engine/text/detokenizer.h"
+#include "engine/text/normalizer.h"
+#include "engine/text/tokenizer.h"
 #include "tests/support/shared_data.h"
 
 #include <nlohmann/json.hpp>
@@ -105,6 +108,54 @@ private slots:
         const auto corpus = readCorpus(base + QStringLiteral("corpus.jsonl.xz"));
         QCOMPARE(corpus.size(), 148U);
         compare(base + name + QStringLiteral(".json.xz"), base + name + QStringLiteral(".golden.jsonl.xz"), corpus);
+    }
+
+    /// Tokenizers put together by chance from all steps, models and flags of added tokens, with what the `tokenizers`
+    /// library, 0.23.3, makes of texts and ids that such steps trip over.
+    void variants_data()
+    {
+        QTest::addColumn<QByteArray>("line");
+        for (const json &line : readLines(shared_data::data(QStringLiteral("tokenizer/variants.jsonl.xz"))))
+            QTest::newRow(line.at("name").get<std::string>().c_str()) << QByteArray::fromStdString(line.dump());
+    }
+    void variants()
+    {
+        QFETCH(QByteArray, line);
+        const json wanted = json::parse(line.toStdString());
+        const auto tokenizer = engine::makeTokenizer(wanted.at("tokenizer").dump(), {});
+        for (const json &row : wanted.at("encode")) {
+            const auto ids = tokenizer->encode(row[0].get<std::string>(), {row[2].get<bool>(), row[1].get<bool>()});
+            QVERIFY2(ids == row[3].get<std::vector<int>>(), row.dump().c_str());
+        }
+        for (const json &row : wanted.at("decode")) {
+            const auto ids = row[0].get<std::vector<int>>();
+            QVERIFY2(tokenizer->decode(ids, row[1].get<bool>()) == row[2].get<std::string>(), row.dump().c_str());
+            engine::Detokenizer stream(*tokenizer, row[1].get<bool>());
+            std::string streamed;
+            for (const int id : ids)
+                streamed += stream.append(id);
+            QVERIFY2(streamed + stream.flush() == row[2].get<std::string>(), row.dump().c_str());
+        }
+    }
+
+    /// Patterns that Oniguruma reads otherwise than PCRE2, their matches replaced by the same library.
+    void patterns()
+    {
+        const json file = json::parse(
+            shared_data::read(shared_data::data(QStringLiteral("tokenizer/patterns.json.xz"))).toStdString());
+        QVERIFY(file.at("patterns").size() > 150);
+        for (const json &row : file.at("patterns")) {
+            engine::Normalizer normalizer;
+            normalizer.addReplace(engine::Regex(row.at("pattern").get<std::string>()), "\u2666");
+            for (std::size_t i = 0; i < file.at("texts").size(); ++i) {
+                std::string storage;
+                engine::RegexScratch scratch;
+                const auto text = file.at("texts")[i].get<std::string>();
+                scratch.prepare(text);
+                const std::string found(normalizer.apply(text, storage, scratch));
+                QVERIFY2(found == row.at("results")[i].get<std::string>(), (row.at("pattern").dump() + found).c_str());
+            }
+        }
     }
 
     void demoModel()

@@ -76,6 +76,14 @@ private slots:
         row("NFKD", R"({"type": "NFKD"})", u"\ufb01\u1e9b\u0323", u"fis\u0323\u0307");
         row("Lowercase", R"({"type": "Lowercase"})", u"A\u0130\u03a3\u00c4z", u"ai\u0307\u03c3\u00e4z");
         row("StripAccents", R"({"type": "StripAccents"})", u"e\u0301\u00e9a", u"e\u00e9a");
+        row("StripAccents, older Unicode", R"({"type": "StripAccents"})", u"a\u0301\u0816\u1abf", u"a\u1abf");
+        row("Lowercase, newer", R"({"type": "Lowercase"})", u"\ua7dc\U00016ea0", u"\u019b\U00016ebb");
+        row("Nmt", R"({"type": "Nmt"})", u"a\u0001\u200b\u2581b", u"a  b");
+        row("BertNormalizer", R"({"type": "BertNormalizer"})", u"\u00c9\u4e2d\ufffd\u3000\u00adX", u"e \u4e2d  x");
+        row("BertNormalizer, parts", R"({"type": "BertNormalizer", "clean_text": false, "handle_chinese_chars": false,
+            "strip_accents": null, "lowercase": false})",
+            u"\u00c9\u4e2d\u3000", u"\u00c9\u4e2d\u3000");
+        row("ByteLevel", R"({"type": "ByteLevel"})", u"a \u00e9", u"a\u0120\u00c3\u00a9");
         row("Strip", R"({"type": "Strip", "strip_left": true, "strip_right": true})", u" \u3000a b\n", u"a b");
         row("Strip left", R"({"type": "Strip", "strip_left": true, "strip_right": false})", u" a ", u"a ");
         row("Strip all", R"({"type": "Strip", "strip_left": true, "strip_right": true})", u" \n", u"");
@@ -185,6 +193,15 @@ private slots:
         row("Sequence", R"({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"},
             {"type": "Metaspace", "replacement": "_", "prepend_scheme": "first"}]})",
             "a b", {"_a", "b"});
+        row("CharDelimiterSplit", R"({"type": "CharDelimiterSplit", "delimiter": "\u00e9"})", "a\u00e9\u00e9b",
+            {"a", "b"});
+        row("FixedLength", R"({"type": "FixedLength", "length": 2})", "a\u00e9bcd", {"a\u00e9", "bc", "d"});
+        // Punctuation of a later Unicode is none here; \u24b6 is a letter, \u00b2 no part of a word.
+        row("Punctuation, newer", R"({"type": "Punctuation"})", "a\u2e4fb\u00b7c", {"a\u2e4fb", "\u00b7", "c"});
+        row("Whitespace, letters", R"({"type": "Whitespace"})", "a\u24b6 x\u00b2", {"a\u24b6", "x", "\u00b2"});
+        row("Split, empty matches stand between",
+            R"({"type": "Split", "pattern": {"Regex": "\\b"}, "behavior": "MergedWithPrevious", "invert": true})",
+            "ab, c", {"ab", ", ", "c"});
         row("Sequence, first word removed", R"({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"},
             {"type": "Metaspace", "replacement": "_", "prepend_scheme": "first"}]})",
             " a", {"a"});
@@ -220,6 +237,60 @@ private slots:
         QCOMPARE(tokenizer->encode("<x>b", {}), (std::vector<int>{3, 1}));
     }
 
+    /// What stands behind a token that takes white space along is searched in that white space, too.
+    void tokensInStrippedSpace()
+    {
+        json file = characterFile(QStringLiteral("ab \n"));
+        file["added_tokens"] = {{{"id", 4}, {"content", "<x>"}, {"special", false}, {"rstrip", true}},
+                                {{"id", 3}, {"content", "\n"}, {"special", false}},
+                                {{"id", 9}, {"content", "<y>"}, {"special", false}, {"lstrip", true}}};
+        const auto tokenizer = make(file);
+        QCOMPARE(tokenizer->encode("<x> \n a", {}), (std::vector<int>{4, 3, 2, 0}));
+        QCOMPARE(tokenizer->encode("a <y><x> <y>", {}),
+                 (std::vector<int>{0, 5, 4, 5})); // numbered by place, not as said
+        // Each run of white space is walked once.
+        QElapsedTimer clock;
+        clock.start();
+        std::string spaces = "<x>";
+        for (int i = 0; i < 100000; ++i)
+            spaces += "\n";
+        QCOMPARE(tokenizer->encode(spaces, {}).size(), 100001U);
+        QVERIFY2(clock.elapsed() < 2000, qPrintable(QString::number(clock.elapsed())));
+    }
+
+    /// A character that is a token only because it was added is none of the model's.
+    void addedCharactersAreNoSymbols()
+    {
+        json file = characterFile(QStringLiteral("ab"));
+        file["model"]["unk_token"] = "b";
+        file["added_tokens"] = {{{"id", 2}, {"content", "\u00e9"}, {"special", true}}};
+        const auto tokenizer = make(file);
+        QCOMPARE(tokenizer->encode("a\u00e9", {}), (std::vector<int>{0, 1}));
+        QCOMPARE(tokenizer->encode("a\u00e9", {false, true}), (std::vector<int>{0, 2}));
+    }
+
+    void unknownTextWithoutATokenIsRefused_data()
+    {
+        QTest::addColumn<QByteArray>("model");
+        QTest::newRow("BPE") << stepJson(R"({"type": "BPE", "vocab": {"a": 0}, "merges": [], "unk_token": "u"})");
+        QTest::newRow("Unigram") << stepJson(R"({"type": "Unigram", "vocab": [["a", -1.5]], "unk_id": null})");
+        QTest::newRow("WordLevel") << stepJson(R"({"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "u"})");
+        QTest::newRow("WordPiece") << stepJson(R"({"type": "WordPiece", "vocab": {"a": 0}, "unk_token": "u",
+            "continuing_subword_prefix": "##", "max_input_chars_per_word": 9})");
+    }
+    void unknownTextWithoutATokenIsRefused()
+    {
+        QFETCH(QByteArray, model);
+        const auto tokenizer = make({{"model", json::parse(model.toStdString())}});
+        QCOMPARE(tokenizer->encode("a", {}), (std::vector<int>{0}));
+        try {
+            (void)tokenizer->encode("x", {});
+            QFAIL("unknown text was encoded");
+        } catch (const engine::Error &error) {
+            QVERIFY(QString::fromUtf8(error.what()).contains(QStringLiteral("\"x\" is not in the vocabulary")));
+        }
+    }
+
     void decoders_data()
     {
         QTest::addColumn<QByteArray>("step");
@@ -245,6 +316,15 @@ private slots:
             "a bc");
         row("Metaspace, never", R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "never"})", {"_a"},
             " a");
+        row("WordPiece", R"({"type": "WordPiece", "prefix": "##", "cleanup": true})", {"##a", "b", "##c", "!"},
+            "##a bc!");
+        row("BPEDecoder", R"({"type": "BPEDecoder", "suffix": "</w>"})", {"a</w>", "b", "c</w>"}, "a bc");
+        row("CTC", R"({"type": "CTC", "pad_token": "_", "word_delimiter_token": "|", "cleanup": true})",
+            {"a", "a", "_", "a", "|", "b"}, "aa b");
+        row("no decoder", "null", {"a", "b"}, "a b");
+        row("Replace behind Fuse", R"({"type": "Sequence", "decoders": [{"type": "Fuse"},
+            {"type": "Replace", "pattern": {"String": "ab"}, "content": "x"}]})",
+            {"a", "b", "a"}, "xa");
         row("SentencePiece", R"({"type": "Sequence", "decoders": [
             {"type": "Replace", "pattern": {"String": "_"}, "content": " "}, {"type": "ByteFallback"},
             {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]})",
@@ -292,8 +372,15 @@ private slots:
         row("decoder", R"({"type": "Strip", "content": " ", "start": -1, "stop": 0})", "decoder.start");
         row("decoder", R"({"type": "Strip", "content": "ab", "start": 1, "stop": 0})", "decoder.content");
         row("decoder", R"({"type": "Nonesuch"})", "decoder \"Nonesuch\"");
-        row("decoder", R"({"type": "Sequence", "decoders": [{"type": "Fuse"}, {"type": "ByteFallback"}]})",
-            "decoder \"ByteFallback\" behind");
+        row("pre_tokenizer", "{\"type\": \"Split\", \"behavior\": \"Isolated\", \"pattern\": {\"Regex\": \"(?s).\"}}",
+            "option s");
+        row("pre_tokenizer", "{\"type\": \"Split\", \"behavior\": \"Isolated\", \"pattern\": {\"Regex\": \"[a[b]\"}}",
+            "missing terminating ]");
+        row("model", "{\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], \"dropout\": 0.1}",
+            "model.dropout 0.1");
+        row("model", "{\"type\": \"WordPiece\", \"vocab\": {\"a\": 0}, \"unk_token\": \"a\"}",
+            "continuing_subword_prefix");
+        row("model", "{\"type\": \"WordLevel\", \"vocab\": {\"a\": 0}}", "model.unk_token is missing");
     }
     void refusals()
     {
