@@ -72,6 +72,10 @@ QString noticeText(engine::EngineNotice::Kind kind)
         return StatsHistory::tr("cooled");
     case engine::EngineNotice::Kind::AuditFailed:
         return StatsHistory::tr("pool made anew");
+    case engine::EngineNotice::Kind::MemoryShort:
+        return StatsHistory::tr("memory short");
+    case engine::EngineNotice::Kind::MemoryBack:
+        return StatsHistory::tr("memory back");
     }
     return {};
 }

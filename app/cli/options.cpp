@@ -179,7 +179,9 @@ void addModelOptions(CLI::App &command, ModelOptions &o)
     command.add_option("--scheduling-policy", o.policy, "fcfs, priority or shortest")
         ->capture_default_str()
         ->group(group);
-    command.add_flag("--no-deterministic", o.noDeterministic, "allow kernels whose results depend on batch neighbours")
+    command
+        .add_flag("--no-deterministic", o.noDeterministic,
+                  "allow kernels whose results depend on batch neighbours (there are none yet)")
         ->group(group);
     command.add_flag("--profile", o.profile, "time per operation and layer, on standard error")->group(group);
     command.add_option("--stats", o.statsFile, "write totals of the run to FILE as JSON")->group(group);

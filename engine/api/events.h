@@ -133,6 +133,8 @@ struct EngineNotice {
         Overheated,  ///< a device is too hot; the token budget was lowered
         Cooled,      ///< the token budget is whole again
         AuditFailed, ///< blocks were lost or counted wrongly; the pool was made anew
+        MemoryShort, ///< the system has little left; nobody is let in beside what runs
+        MemoryBack,  ///< that has ended
     };
     Kind kind = Kind::StepStalled;
     std::uint64_t step = 0;

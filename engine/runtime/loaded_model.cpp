@@ -216,6 +216,9 @@ LoadedModel::LoadedModel(const std::string &path, const EngineConfig &config, co
     describe(m_runner->model().config());
     m_info.effective.maxModelLen =
         effectiveMaxModelLen(m_runner->model().config(), config.maxModelLen, m_info.warnings);
+    if (const KvPoolConfig &kv = m_info.effective.kv; kv.type == KvType::FP8 || kv.valueType == KvType::FP8)
+        m_info.warnings.push_back("kv-cache-dtype fp8 has no scale: numbers beyond 448 are stored as 448, which some "
+                                  "models' keys reach; q8_0 has no such limit");
     m_info.kvWindow = m_runner->model().config().keptWindow(m_info.effective.maxModelLen);
     m_info.kvWindowBytesPerToken =
         m_runner->model().config().kvShape(1, m_runner->kvTypes(), m_info.kvWindow).windowBytesPerBlock();

@@ -21,11 +21,11 @@ template<typename One> auto pendingSince(const One & /*kind*/)
 } // namespace
 
 LocalEngine::LocalEngine(ModelLoader loader, DeviceWatcher::Reader readDevices, EngineGuard::Sensor sensor,
-                         std::chrono::milliseconds sensorPeriod)
+                         std::chrono::milliseconds sensorPeriod, EngineProbes probes)
     : m_devices(std::move(readDevices))
     , m_guard(m_shared, std::move(sensor), sensorPeriod)
-    , m_thread([this, loader = std::move(loader)](const std::stop_token &stop) mutable {
-        EngineLoop(m_shared, std::move(loader)).run(stop);
+    , m_thread([this, loader = std::move(loader), probes = std::move(probes)](const std::stop_token &stop) mutable {
+        EngineLoop(m_shared, std::move(loader), std::move(probes)).run(stop);
     })
 {
 }

@@ -24,7 +24,7 @@ class LocalEngine final : public Engine {
 public:
     /// `sensor` may be empty: no thermal rule then. It is read every `sensorPeriod` while there is work.
     LocalEngine(ModelLoader loader, DeviceWatcher::Reader readDevices, EngineGuard::Sensor sensor = {},
-                std::chrono::milliseconds sensorPeriod = std::chrono::seconds(1));
+                std::chrono::milliseconds sensorPeriod = std::chrono::seconds(1), EngineProbes probes = {});
     /// Stops between two steps, or between two tensors of a load.
     ~LocalEngine() override;
 

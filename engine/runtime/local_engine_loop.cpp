@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/runtime/local_engine_loop.h"
 
-#include "engine/core/system_memory.h"
 #include "engine/runtime/totals.h"
 
 #include <algorithm>
@@ -16,14 +15,14 @@ namespace engine {
 namespace {
 
 constexpr double fileCheckSeconds = 1.0;
-constexpr double memorySeconds = 1.0;
 constexpr double mapSeconds = 1.0 / 30;
 
 } // namespace
 
-EngineLoop::EngineLoop(EngineShared &shared, ModelLoader loader)
+EngineLoop::EngineLoop(EngineShared &shared, ModelLoader loader, EngineProbes probes)
     : m_shared(shared)
     , m_loader(std::move(loader))
+    , m_probes(std::move(probes))
 {
     std::random_device device;
     std::seed_seq seed{device(), device(), device(), device()};
@@ -42,6 +41,7 @@ void EngineLoop::run(const std::stop_token &stop)
         handlePending();
         onIdle();
         followTemperature();
+        followMemory();
         checkModelFile();
         const bool worked = step();
         refreshBlockMap();
@@ -117,12 +117,8 @@ void EngineLoop::publishTotals()
     m_shared.state.setTotals(totals);
 }
 
-MemoryUse EngineLoop::memoryUse()
+MemoryUse EngineLoop::memoryUse() const
 {
-    if (now() >= m_nextMemoryReading) {
-        m_availableBytes = availableMemoryBytes();
-        m_nextMemoryReading = now() + memorySeconds;
-    }
     const ModelInfo &info = m_model->info();
     const BlockManager &blocks = m_scheduler->blocks();
     const WindowPool &window = blocks.window();
@@ -254,6 +250,8 @@ void EngineLoop::install(std::unique_ptr<ServedModel> model)
     m_totals = {};
     m_wasIdle = true;
     m_thermal = {};
+    m_availableBytes = m_probes.availableMemory();
+    m_memory.begin(m_availableBytes, m_model->info().effective.memoryReserve);
     m_shared.pulse.setTimeout(m_model->info().effective.stepTimeoutSeconds);
     m_pacer = StepPacer(m_model->info().parameters, m_model->info().backend == "reference");
     m_nextFileCheck = now() + fileCheckSeconds;
@@ -515,52 +513,6 @@ void EngineLoop::changePool(const KvPoolCommand &command)
 void EngineLoop::handle(ThreadsCommand &command)
 {
     applied(command.revision, tryChange([&] { return m_model->applyThreads(command.threads); }));
-}
-
-/// Each time that the last request has ended: every block must be back, and what a request stood in the way of is done.
-void EngineLoop::onIdle()
-{
-    const bool idle = !m_scheduler || m_scheduler->idle();
-    if (idle && !m_wasIdle && m_scheduler) {
-        std::string fault = m_scheduler->audit();
-        const BlockManager &blocks = m_scheduler->blocks();
-        if (const int used = blocks.usedBlocks(); fault.empty() && used > 0)
-            fault = std::to_string(used) + " blocks are still in use";
-        if (const int used = blocks.window().size() - blocks.window().free(); fault.empty() && used > 0)
-            fault = std::to_string(used) + " window slots are still in use";
-        if (!fault.empty()) {
-            m_scheduler->resetPool();
-            m_mapIsOld = true;
-            send(EngineNotice{EngineNotice::Kind::AuditFailed, m_scheduler->steps(),
-                              "after the last request had ended, " + fault + "; the KV pool was made anew"});
-        }
-        if (const auto rest = std::exchange(m_restOfPool, std::nullopt))
-            changePool(*rest);
-    }
-    m_wasIdle = idle;
-}
-
-/// Takes a new reading of the device's temperature and lowers or restores the token budget by it.
-void EngineLoop::followTemperature()
-{
-    const auto [celsius, readings] = m_shared.pulse.temperature();
-    if (!m_model || readings == m_temperatureReadings)
-        return;
-    m_temperatureReadings = readings;
-    const bool wasCool = m_thermal.level() == 0;
-    if (!m_thermal.update(celsius))
-        return;
-    const BatchLimits &wanted = m_model->info().effective.limits;
-    m_scheduler->setLimits(m_thermal.limits(wanted));
-    m_scheduler->setHot(m_thermal.level() > 0);
-    const int budget = m_scheduler->limits().maxNumBatchedTokens;
-    std::string note = std::to_string(static_cast<int>(celsius))
-        + " C: " + (m_thermal.level() == 0 ? "the token budget is whole again, " : "the token budget is lowered, ")
-        + std::to_string(budget) + " of " + std::to_string(wanted.maxNumBatchedTokens) + " tokens a step";
-    if (wasCool || m_thermal.level() == 0)
-        send(EngineNotice{wasCool ? EngineNotice::Kind::Overheated : EngineNotice::Kind::Cooled,
-                          m_scheduler->steps() + 1, "the processor is at " + note});
-    applied(0, std::move(note));
 }
 
 } // namespace engine

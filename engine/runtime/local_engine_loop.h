@@ -2,7 +2,9 @@
 #pragma once
 
 #include "engine/runtime/answer_grammars.h"
+#include "engine/runtime/engine_probes.h"
 #include "engine/runtime/local_engine_shared.h"
+#include "engine/runtime/memory_rule.h"
 #include "engine/runtime/prompt_encoder.h"
 #include "engine/runtime/request_stream.h"
 #include "engine/runtime/sampler.h"
@@ -29,7 +31,7 @@ namespace engine {
 /// work wait for it, and steps of the old model go on between two tensors.
 class EngineLoop {
 public:
-    EngineLoop(EngineShared &shared, ModelLoader loader);
+    EngineLoop(EngineShared &shared, ModelLoader loader, EngineProbes probes = {});
     ~EngineLoop();
 
     /// Works until `stop` is requested. Sleeps when there is nothing to do.
@@ -64,6 +66,8 @@ private:
     void changePool(const KvPoolCommand &command);
     void onIdle();
     void followTemperature();
+    bool readMemory();
+    void followMemory();
     void applied(std::uint64_t revision, std::string note);
     template<typename Change> [[nodiscard]] std::string tryChange(const Change &change);
 
@@ -81,7 +85,7 @@ private:
     void sendFinished(const FinishedSequence &finished, ErrorCode code = ErrorCode::Internal);
 
     void publishTotals();
-    [[nodiscard]] MemoryUse memoryUse();
+    [[nodiscard]] MemoryUse memoryUse() const;
     void refreshBlockMap();
     void checkModelFile();
     void send(Event event) { m_outgoing.push_back(std::move(event)); }
@@ -90,6 +94,7 @@ private:
 
     EngineShared &m_shared;
     ModelLoader m_loader;
+    EngineProbes m_probes;
     std::deque<Command> m_pending; // taken from the mailbox, not handled yet
     std::vector<Event> m_outgoing;
 
@@ -105,6 +110,7 @@ private:
 
     std::optional<KvPoolCommand> m_restOfPool; // a pool that could not shrink as far as asked: when nothing runs
     ThermalRule m_thermal;
+    MemoryRule m_memory;
     std::uint64_t m_temperatureReadings = 0; // seen
     bool m_wasIdle = true;
     EngineTotals m_totals; // counters and histograms since the load; gauges are filled in when it is published

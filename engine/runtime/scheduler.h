@@ -97,6 +97,8 @@ public:
     void setHot(bool hot) { m_hot = hot; }
     /// Acts at the next schedule(); what waits is put in the new order.
     void setRules(const AdmissionRules &rules);
+    /// While held, nobody is let in beside what runs.
+    void holdAdmissions(bool held) { m_held = held; }
     [[nodiscard]] const AdmissionRules &rules() const { return m_rules; }
     /// Lays everything that runs, and as much of what is cached as there is room for, into a pool of other sizes.
     /// \pre kv holds promisedTokens()
@@ -142,6 +144,8 @@ public:
     [[nodiscard]] std::vector<const Sequence *> sequences() const; ///< running first
     /// Empty when block bookkeeping and sequences agree.
     [[nodiscard]] std::string audit() const;
+    /// The same when nothing runs: then nothing may be in use either. \pre idle()
+    [[nodiscard]] std::string auditIdle() const;
 
     static constexpr int maxOvertaken = 64; ///< admissions that may pass a request by before its turn is kept for it
     static constexpr int shareDivisor = 4;  ///< of a step that one prompt gets while others wait
@@ -160,7 +164,7 @@ private:
     [[nodiscard]] std::size_t seats() const;
     [[nodiscard]] std::size_t places() const ///< for running sequences
     {
-        return std::min(static_cast<std::size_t>(m_limits.maxNumSeqs), seats());
+        return m_held ? 1 : std::min(static_cast<std::size_t>(m_limits.maxNumSeqs), seats());
     }
     void holdWindows(std::vector<Part> &parts);
     [[nodiscard]] bool place(const Sequence &sequence, PoolChange &change, BlockTable &table) const;
@@ -214,6 +218,7 @@ private:
     std::vector<Entry> m_waiting;    // in order of arrival; preempted ones among them
     std::vector<Entry> m_forks;      // without blocks until the one that computes their prompt samples
     std::vector<BlockCopy> m_copies; // of the step in hand
+    bool m_held = false;
     int m_nextHandle = 0;
     std::uint64_t m_nextOrder = 1;
     std::uint64_t m_steps = 0;

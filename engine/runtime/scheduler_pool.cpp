@@ -184,6 +184,17 @@ void Scheduler::setPool(PoolChange change)
         preempt(*sequence);
 }
 
+std::string Scheduler::auditIdle() const
+{
+    if (std::string fault = audit(); !fault.empty())
+        return fault;
+    if (const int used = m_blocks.usedBlocks(); used > 0)
+        return std::to_string(used) + " blocks are still in use";
+    if (const int used = m_blocks.window().size() - m_blocks.window().free(); used > 0)
+        return std::to_string(used) + " window slots are still in use";
+    return {};
+}
+
 void Scheduler::resetPool()
 {
     CHECK(idle());

@@ -220,6 +220,38 @@ private slots:
         QCOMPARE(orderOf(SchedulingPolicy::Shortest), (std::vector<RequestId>{2, 3, 1}));
     }
 
+    /// A resumed request goes before new ones of its own priority and lower ones; a higher one was asked to go first.
+    void resumedRequestsGoBeforeNewOnesOfTheirPriority()
+    {
+        for (const SchedulingPolicy policy :
+             {SchedulingPolicy::Fcfs, SchedulingPolicy::Priority, SchedulingPolicy::Shortest}) {
+            Scheduler::Config c = config(10, 8, {8, 64});
+            c.rules.policy = policy;
+            c.rules.admissionReserve = 0;
+            Rig rig(c);
+            rig.add(promptOf(30, 1), 44, 5);
+            rig.add(promptOf(31, 2), 40, 5);
+            while (rig.scheduler.preemptions() == 0)
+                QVERIFY(rig.step());
+            const auto all = rig.scheduler.sequences();
+            const RequestId victim = (*std::ranges::find(all, true, &Sequence::preempted))->id;
+            rig.add(promptOf(3, 6), 30, 7);
+            const RequestId equal = rig.add(promptOf(3, 3), 30, 5);
+            rig.add(promptOf(3, 4), 30, 5);
+            const RequestId urgent = rig.add(promptOf(3, 5), 30, 1);
+            while (rig.scheduler.find(victim)->preempted && rig.step()) {
+                QVERIFY(rig.jobs[equal].admittedAtStep < 0 || !rig.scheduler.find(victim)->preempted);
+                QVERIFY(policy == SchedulingPolicy::Priority || rig.jobs[urgent].admittedAtStep < 0
+                        || !rig.scheduler.find(victim)->preempted);
+            }
+            if (policy == SchedulingPolicy::Priority)
+                QVERIFY(rig.jobs[urgent].admittedAtStep >= 0);
+            rig.runAll();
+            for (const auto &[id, job] : rig.jobs)
+                QCOMPARE(job.output, rig.expected(job, 80));
+        }
+    }
+
     void lowPriorityIsPreemptedFirst()
     {
         Scheduler::Config c = config(8, 8, {8, 64});
