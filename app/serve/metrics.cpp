@@ -106,6 +106,10 @@ void addGauges(Families &families, const engine::EngineTotals &totals)
     families.gauge("kv_cache_blocks_total", "KV cache blocks.", totals.blocksTotal);
     families.gauge("kv_cache_blocks_used", "KV cache blocks that requests hold.",
                    totals.blocksTotal - totals.blocksFree);
+    families.gauge("kv_cache_window_blocks_total", "KV cache blocks of layers that keep only a window.",
+                   totals.windowBlocksTotal);
+    families.gauge("kv_cache_window_blocks_used", "Of those, the ones that requests hold.",
+                   totals.windowBlocksTotal - totals.windowBlocksFree);
     const engine::MemoryUse &memory = totals.memory;
     families.labelled("memory_bytes", "Where memory is.", MetricType::Gauge, "kind",
                       {{"weights", static_cast<double>(memory.weights)},

@@ -87,6 +87,14 @@ void addBandwidth(BenchRow &row, double roofline)
     row.rooflineFraction = roofline > 0 ? row.bandwidthGbps * 1e9 / roofline : 0;
 }
 
+/// Of the KV cache, by one token behind `context` others: layers with a window read no more than that.
+double kvBytesRead(const ModelInfo &info, double context)
+{
+    const auto windowed = static_cast<double>(info.kvWindowBytesPerToken);
+    return (static_cast<double>(info.kvBytesPerToken) - windowed) * context
+        + windowed * std::min(context, static_cast<double>(info.kvWindow));
+}
+
 } // namespace
 
 Spread spreadOf(std::vector<double> values)
@@ -143,7 +151,7 @@ void runBench(RequestRunner &runner, Engine &engine, const ModelInfo &info, cons
                 row.tokensPerSecond = repeat(
                     [&] { return decodeRate(runner, engine, info.vocabSize, batch, depth, tokens, random, stop); });
                 row.bytesPerToken = static_cast<double>(info.bytesPerToken) / batch
-                    + static_cast<double>(info.kvBytesPerToken) * (std::max(depth, 1) + tokens / 2.0);
+                    + kvBytesRead(info, std::max(depth, 1) + tokens / 2.0);
                 addBandwidth(row, roofline);
                 onRow(row);
             }

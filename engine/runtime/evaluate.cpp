@@ -87,6 +87,7 @@ EngineTotals LoadedEvaluator::totals() const
     totals.maxRunning = m_steps > 0 ? 1 : 0;
     totals.blocksTotal = model.effective.kv.numBlocks;
     totals.blocksFree = totals.blocksTotal; // a sequence holds its blocks for one call only
+    totals.windowBlocksTotal = totals.windowBlocksFree = model.effective.kv.windowBlocks;
     totals.kvBytes = model.effective.kv.budgetBytes;
     totals.weightBytes = model.weightBytes;
     totals.workspaceBytes = model.workspaceBytes;

@@ -51,12 +51,10 @@ void DevicesCard::take(const std::shared_ptr<const std::vector<engine::DeviceSta
     bool hot = false;
     const engine::EngineTotals totals = m_client.totals();
     // A pool is committed as it is used: only the blocks in use are memory taken.
-    const double used = totals.blocksTotal > 0 ? 1 - double(totals.blocksFree) / totals.blocksTotal : 0;
     for (qsizetype i = 0; i < count; ++i) {
         const engine::DeviceStats &stats = (*devices)[std::size_t(i)];
         if (stats.kind == "cpu") // all of the engine's memory is here while it computes on the CPU
-            m_rows[i]->setOwnMemory(totals.weightBytes, std::size_t(double(totals.kvBytes) * used),
-                                    totals.workspaceBytes);
+            m_rows[i]->setOwnMemory(totals.weightBytes, totals.memory.kvUsed, totals.workspaceBytes);
         m_rows[i]->setStats(stats);
         hot = hot || (stats.temperatureC && *stats.temperatureC >= DeviceRow::hotC);
         if (!stats.driver.empty())
