@@ -34,7 +34,8 @@ void countOutcome(const LoadSample &sample, LoadReport &report)
             report.firstError = sample.error;
         break;
     case LoadOutcome::Rejected:
-        ++report.rejected;
+        if (report.rejected++ == 0)
+            report.firstRefusal = sample.error;
         break;
     case LoadOutcome::Cancelled:
         ++report.cancelled;

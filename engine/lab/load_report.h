@@ -91,7 +91,8 @@ struct LoadReport {
     std::optional<LatencySummary> queueMs;
     std::optional<LatencySummary> rejectMs; ///< sent to refused
     ServingFigures serving;
-    std::string firstError; ///< of the first failed request
+    std::string firstError;   ///< of the first failed request
+    std::string firstRefusal; ///< of the first rejected one
 };
 
 /// Latencies are of completed requests only.

@@ -145,6 +145,10 @@ std::vector<LoadRequest> makeRandomRequests(const RandomWorkload &workload)
         prefixIds = randomIds(workload.sharedPrefix, workload.vocabSize, random);
     else if (workload.sharedPrefix > 0)
         prefix = randomWords(workload.sharedPrefix, random) + ' ';
+    const auto shifted = [&workload](int id) {
+        constexpr std::int64_t stride = 7919; // a prime, so that variants part in any vocabulary
+        return static_cast<int>((id + stride * workload.variant) % workload.vocabSize);
+    };
     std::vector<LoadRequest> requests(static_cast<std::size_t>(workload.requests));
     for (LoadRequest &request : requests) {
         const int input = drawLength(workload.input, random);
@@ -153,6 +157,7 @@ std::vector<LoadRequest> makeRandomRequests(const RandomWorkload &workload)
             request.ids = prefixIds;
             const std::vector<int> own = randomIds(input, workload.vocabSize, random);
             request.ids.insert(request.ids.end(), own.begin(), own.end());
+            std::ranges::transform(request.ids, request.ids.begin(), shifted);
         } else {
             request.prompt = prefix + randomWords(input, random);
         }

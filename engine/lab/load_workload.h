@@ -37,6 +37,9 @@ struct RandomWorkload {
     int sharedPrefix = 0;
     int vocabSize = 0; ///< 0 = unknown: prompts are common English words, about one token each
     std::uint64_t seed = 0;
+    /// Other tokens for the same lengths, so that a load can be repeated without hits in the prefix cache of the one
+    /// before; only with a known vocabulary.
+    int variant = 0;
 };
 [[nodiscard]] std::vector<LoadRequest> makeRandomRequests(const RandomWorkload &workload);
 

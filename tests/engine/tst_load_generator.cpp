@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Definitions of a load's figures on scripted times, arrivals, prompts, and the run loop on a scripted target.
 #include "engine/api/error.h"
+#include "engine/lab/comparison.h"
 #include "engine/lab/engine_load_target.h"
 #include "engine/lab/load_generator.h"
+#include "engine/lab/relay_load_target.h"
 #include "tests/support/engine_fixture.h"
 
+#include <QElapsedTimer>
 #include <QTest>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <thread>
 
 using namespace engine;
 
@@ -116,6 +122,13 @@ private slots:
     void stopReportsWhatHasEnded();
     void wasteOfScriptedSteps();
     void engineTellsItsOwnFigures();
+    void variantsKeepLengthsAndShareNothing();
+    void studentsQuantiles_data();
+    void studentsQuantiles();
+    void differencesOfPairs();
+    void figuresReadTheReport();
+    void relayedLoad();
+    void abandonedLoadEndsAtOnce();
 };
 
 void LoadGeneratorTest::latenciesOfScriptedTimes()
@@ -372,6 +385,174 @@ void LoadGeneratorTest::engineTellsItsOwnFigures()
     QVERIFY(*report.serving.kvPeakUsage > 0 && *report.serving.kvPeakUsage <= 1);
     QVERIFY(report.queueMs && report.ttftMs->p50 <= report.e2eMs->p50);
     const EngineLoadTarget again(runner, fixture.engine, config.kv.blockTokens);
+}
+
+void LoadGeneratorTest::variantsKeepLengthsAndShareNothing()
+{
+    RandomWorkload workload{6, {4, 40}, {2, 9}, 8, 1000, 3};
+    const std::vector<LoadRequest> plain = makeRandomRequests(workload);
+    workload.variant = 5;
+    const std::vector<LoadRequest> other = makeRandomRequests(workload);
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+        QCOMPARE(other[i].ids.size(), plain[i].ids.size());
+        QCOMPARE(other[i].outputTokens, plain[i].outputTokens);
+        QVERIFY(other[i].ids[0] != plain[i].ids[0]);
+        QVERIFY(std::equal(other[0].ids.begin(), other[0].ids.begin() + 8, other[i].ids.begin())); // shared as before
+        QVERIFY(std::ranges::all_of(other[i].ids, [](int id) { return id >= 0 && id < 1000; }));
+    }
+}
+
+// Table values: NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2; the last digits by R's qt().
+void LoadGeneratorTest::studentsQuantiles_data()
+{
+    QTest::addColumn<double>("p");
+    QTest::addColumn<int>("degrees");
+    QTest::addColumn<double>("t");
+    QTest::newRow("1") << 0.975 << 1 << 12.7062047;
+    QTest::newRow("2") << 0.975 << 2 << 4.30265273;
+    QTest::newRow("3") << 0.975 << 3 << 3.18244631;
+    QTest::newRow("4") << 0.975 << 4 << 2.77644511;
+    QTest::newRow("5, 90 %") << 0.95 << 5 << 2.01504837;
+    QTest::newRow("9") << 0.975 << 9 << 2.26215716;
+    QTest::newRow("10, 99 %") << 0.995 << 10 << 3.16927267;
+    QTest::newRow("30") << 0.975 << 30 << 2.04227246;
+    QTest::newRow("99") << 0.975 << 99 << 1.98421695;
+    QTest::newRow("median") << 0.5 << 7 << 0.0;
+}
+
+void LoadGeneratorTest::studentsQuantiles()
+{
+    QFETCH(double, p);
+    QFETCH(int, degrees);
+    QFETCH(double, t);
+    QVERIFY2(std::abs(studentQuantile(p, degrees) - t) < 1e-6,
+             qPrintable(QString::number(studentQuantile(p, degrees))));
+}
+
+void LoadGeneratorTest::differencesOfPairs()
+{
+    // Changes 2, 2, 1, 2, 3: mean 2, standard error sqrt(0.5 / 5), t(4) = 2.776445.
+    const Difference d =
+        differenceOf(std::array{10.0, 12.0, 9.0, 11.0, 13.0}, std::array{12.0, 14.0, 10.0, 13.0, 16.0});
+    QCOMPARE(d.pairs, 5);
+    QCOMPARE(d.before, 11.0);
+    QCOMPARE(d.after, 13.0);
+    QCOMPARE(d.change, 2.0);
+    QVERIFY(std::abs(d.interval->low - 1.1220110) < 1e-6 && std::abs(d.interval->high - 2.8779890) < 1e-6);
+    QVERIFY(d.seen());
+    const Difference noise = differenceOf(std::array{10.0, 12.0, 9.0}, std::array{11.0, 10.0, 10.0});
+    QVERIFY(noise.interval && noise.interval->holdsZero() && !noise.seen());
+    const Difference one = differenceOf(std::array{10.0}, std::array{20.0});
+    QVERIFY(!one.interval && !one.seen() && one.change == 10);
+    QVERIFY(!meanInterval(std::array{1.0}));
+    const auto same = meanInterval(std::array{4.0, 4.0, 4.0});
+    QVERIFY(same && same->low == 4 && same->high == 4);
+}
+
+void LoadGeneratorTest::figuresReadTheReport()
+{
+    LoadReport report = summarize(std::array{sample(0, {0.25, 0.5}), sample(0, {0.75, 1.0})}, {}, {});
+    report.serving.kvWaste = 0.25;
+    const auto valueOf = [&report](std::string_view key) {
+        const auto figure = std::ranges::find(loadFigures(), key, &LoadFigure::key);
+        return figure != loadFigures().end() ? figure->of(report) : std::nullopt;
+    };
+    QCOMPARE(*valueOf("output_throughput"), report.outputThroughput);
+    QCOMPARE(*valueOf("ttft_p50"), 500.0);
+    QCOMPARE(*valueOf("e2e_p99"), report.e2eMs->p99);
+    QCOMPARE(*valueOf("tpot_p95"), report.tpotMs->p95);
+    QCOMPARE(*valueOf("kv_waste"), 0.25);
+    QVERIFY(!valueOf("prefix_hit_rate"));
+    std::set<std::string_view> keys;
+    for (const LoadFigure &figure : loadFigures())
+        QVERIFY(keys.insert(figure.key).second);
+}
+
+namespace {
+
+/// The owner of an engine that answers every request in one step, beside a request of somebody else.
+class RelayOwner {
+public:
+    RelayLoadTarget::Owner owner()
+    {
+        return {[this](std::size_t index, Request request) { m_wishes.push({index, std::move(request)}); },
+                [this] { cancelled = true; }};
+    }
+
+    void serve(RelayLoadTarget &target)
+    {
+        for (const auto &[index, request] : m_wishes.takeAll()) {
+            const RequestId id = 100 + index;
+            target.submitted(index, id);
+            StepStats step;
+            step.running = 2;
+            step.rows = {{id, 4, 0, 4, 4}, {7, 0, 1, 20, 10}};
+            step.itlMs = {5, 77};
+            step.itlRequests = {id, 7};
+            step.duration = 0.1;
+            step.blocksTotal = 10;
+            step.blocksUsed = 3;
+            target.stepped(std::array{step});
+            RequestFinished end;
+            end.id = 7; // somebody else's
+            target.finished(end);
+            end.id = id;
+            end.reason = FinishReason::Length;
+            end.usage.promptTokens = 4;
+            end.usage.completionTokens = request.sampling.maxTokens;
+            end.usage.cachedTokens = 1;
+            end.usage.preemptions = 2;
+            target.finished(end);
+        }
+    }
+
+    std::atomic<bool> cancelled = false;
+
+private:
+    Mailbox<std::pair<std::size_t, Request>> m_wishes;
+};
+
+} // namespace
+
+void LoadGeneratorTest::relayedLoad()
+{
+    RelayOwner owner;
+    RelayLoadTarget target(owner.owner(), 8);
+    const std::vector<LoadRequest> requests = makeRandomRequests({6, {4, 4}, {3, 3}, 0, 100, 1});
+    LoadReport report;
+    std::atomic<bool> done = false;
+    std::jthread run([&] {
+        report = runLoad(target, requests, {2, 0, {}, 0}, {});
+        done = true;
+    });
+    while (!done) {
+        owner.serve(target);
+        std::this_thread::yield();
+    }
+    run.join();
+    QCOMPARE(report.completed, 6);
+    QCOMPARE(report.outputTokens, 18);
+    QCOMPARE(report.serving.itlMs, std::vector<double>(6, 5.0)); // not those of the other request
+    QCOMPARE(*report.serving.preemptions, 12U);
+    QCOMPARE(*report.serving.prefixHitRate, 0.25);
+    QCOMPARE(*report.serving.kvPeakUsage, 0.3);
+    QCOMPARE(target.others(), 1);
+}
+
+void LoadGeneratorTest::abandonedLoadEndsAtOnce()
+{
+    RelayOwner owner;
+    RelayLoadTarget target(owner.owner(), 8);
+    const std::vector<LoadRequest> requests = makeRandomRequests({6, {4, 4}, {3, 3}, 0, 100, 1});
+    LoadReport report;
+    std::jthread run([&](const std::stop_token &stop) { report = runLoad(target, requests, {2, 0, {}, 0}, stop); });
+    run.request_stop();
+    target.abandon();
+    QElapsedTimer elapsed;
+    elapsed.start();
+    run.join();
+    QVERIFY(elapsed.elapsed() < 900); // the grace for cancelled requests was not waited for
+    QCOMPARE(report.completed, 0);
 }
 
 QTEST_GUILESS_MAIN(LoadGeneratorTest)
