@@ -15,6 +15,7 @@
 #include "ui/status_line.h"
 #include "ui/suspend_watch.h"
 #include "ui/tune/tune_page.h"
+#include "ui/tune/tuner.h"
 #include "ui/widgets/notice_bar.h"
 #include "ui/widgets/rail.h"
 
@@ -177,6 +178,13 @@ void MainWindow::connectEngine()
             NoticeBar::Tone::Warning,
             tr("The sampling of request %1 stays as it was: %2").arg(id).arg(format::sentence(message)));
     });
+    connect(&m_client, &EngineClient::noticed, this, [this](const engine::EngineNotice &notice) {
+        using Kind = engine::EngineNotice::Kind;
+        const bool over = notice.kind == Kind::StepResumed || notice.kind == Kind::Cooled;
+        if (m_changedFile.isEmpty())
+            m_notice->showNotice(over ? NoticeBar::Tone::Info : NoticeBar::Tone::Warning,
+                                 format::sentence(QString::fromStdString(notice.message)));
+    });
 }
 
 void MainWindow::reload()
@@ -210,6 +218,22 @@ void MainWindow::ask(const QString &question)
 {
     m_chat->newChat();
     m_chat->send(question);
+}
+
+void MainWindow::runWorkload()
+{
+    m_tune->runWorkload();
+}
+
+std::optional<double> MainWindow::workloadProgress() const
+{
+    const Tuner &tuner = *m_tune->tuner();
+    return tuner.isRunning() ? std::optional(tuner.fraction()) : std::nullopt;
+}
+
+QString MainWindow::workloadFault() const
+{
+    return m_tune->tuner()->fault();
 }
 
 void MainWindow::enlarge(LiveCard *card)

@@ -8,6 +8,7 @@
 #include <QMainWindow>
 
 #include <functional>
+#include <optional>
 
 class QDockWidget;
 class QMenu;
@@ -53,6 +54,12 @@ public:
     [[nodiscard]] QStringList cardKeys() const;
     void enlargeCard(const QString &key);
     void tearOff(LiveCard *card);
+    /// Starts the workload of the tune page, or stops it.
+    void runWorkload();
+    /// 0..1 of the running workload; nothing when none runs.
+    [[nodiscard]] std::optional<double> workloadProgress() const;
+    /// Why the last one could not be measured; empty when it was.
+    [[nodiscard]] QString workloadFault() const;
     void setInspectorShown(bool shown);
     [[nodiscard]] bool isInspectorShown() const;
     void showShortcuts();

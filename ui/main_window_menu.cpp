@@ -154,6 +154,7 @@ void MainWindow::showShortcuts()
     rows.append({tr("Ctrl+Shift+C"), tr("Copy the last answer")});
     rows.append({tr("Alt+Left, Alt+Right"), tr("The variant before, the variant after")});
     rows.append({tr("Alt+Up, Alt+Down"), tr("Move the focused card")});
+    rows.append({tr("F5"), tr("Run the workload of the Tune page, or stop it")});
     rows.append({tr("Arrows, Page Up, Page Down"), tr("Turn the focused knob; Delete resets it")});
     for (int i = 0; i < rows.size(); ++i) {
         auto *keys = new QLabel(rows[i].first);

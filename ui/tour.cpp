@@ -97,6 +97,17 @@ struct DarkTheme : Theme {
     DarkTheme() { setMode(ThemeMode::Dark); }
 };
 
+/// The workload is one that a processor of two cores measures in some seconds.
+struct TourSettings : Settings {
+    TourSettings()
+    {
+        setValue(QStringLiteral("workload/requests"), 8);
+        setValue(QStringLiteral("workload/prompt"), 48);
+        setValue(QStringLiteral("workload/output"), 16);
+        setValue(QStringLiteral("workload/rounds"), 3);
+    }
+};
+
 /// The script: what is asked and which views are taken.
 class Tour {
 public:
@@ -134,6 +145,7 @@ public:
         ask(secondQuestions);
         tune();
         finish();
+        compare();
         machine();
     }
 
@@ -190,6 +202,29 @@ private:
         picture("tune");
     }
 
+    // A change measured to its end: figures before and after with their intervals.
+    void compare()
+    {
+        m_window.showPlace(MainWindow::TunePlace);
+        engine::KvPoolConfig kv = m_client.config().kv;
+        kv.blockTokens = 64;
+        m_client.setKvPool(kv);
+        engine::BatchLimits limits = m_client.config().limits;
+        limits.maxNumSeqs = 2;
+        m_client.setLimits(limits);
+        m_window.runWorkload();
+        const auto progress = [&] { return m_window.workloadProgress().value_or(1); };
+        if (!waitUntil([&] { return progress() > 0.5; }, answerLimitMs))
+            throw TourFault{failed, QStringLiteral("half a measurement took more than %1 s").arg(answerLimitMs / 1000)};
+        picture("tune-running");
+        if (!waitUntil([&] { return !m_window.workloadProgress(); }, answerLimitMs))
+            throw TourFault{failed,
+                            QStringLiteral("the measurement did not end within %1 s").arg(answerLimitMs / 1000)};
+        if (!m_window.workloadFault().isEmpty())
+            throw TourFault{failed, m_window.workloadFault()};
+        picture("tune-compared");
+    }
+
     void machine()
     {
         m_window.showPlace(MainWindow::ModelsPlace);
@@ -225,7 +260,7 @@ private:
     }
 
     QString m_folder;
-    Settings m_settings;
+    TourSettings m_settings;
     DarkTheme m_theme;
     EngineClient m_client;
     MainWindow m_window;

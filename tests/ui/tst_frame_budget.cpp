@@ -6,6 +6,11 @@
 #include "ui/inspect/live_card.h"
 #include "ui/main_window.h"
 #include "ui/settings.h"
+#include "ui/tune/parameter_panel.h"
+#include "ui/tune/tune_page.h"
+#include "ui/tune/tuner.h"
+#include "ui/tune/workload_panel.h"
+#include "ui/widgets/knob_slider.h"
 
 #include <QApplication>
 #include <QElapsedTimer>
@@ -117,8 +122,10 @@ private slots:
     void eightChatsAndAllDashboards_data()
     {
         QTest::addColumn<int>("place");
-        QTest::newRow("chat with inspector") << int(ui::MainWindow::ChatPlace);
-        QTest::newRow("tune") << int(ui::MainWindow::TunePlace);
+        QTest::addColumn<bool>("workload");
+        QTest::newRow("chat with inspector") << int(ui::MainWindow::ChatPlace) << false;
+        QTest::newRow("tune") << int(ui::MainWindow::TunePlace) << false;
+        QTest::newRow("tune with a workload") << int(ui::MainWindow::TunePlace) << true;
     }
 
     // Judged is how long a handler kept the window from the user by its own doing: computing and waiting, but not the
@@ -126,9 +133,10 @@ private slots:
     void eightChatsAndAllDashboards()
     {
         QFETCH(int, place);
+        QFETCH(bool, workload);
         Blocks own;
         for (int attempt = 0; attempt < 3; ++attempt) {
-            measure(ui::MainWindow::Place(place), &own);
+            measure(ui::MainWindow::Place(place), workload, &own);
             if (QTest::currentTestFailed())
                 return;
             if (own.p99 <= p99LimitMs && own.longest <= longestLimitMs)
@@ -139,7 +147,7 @@ private slots:
     }
 
 private:
-    void measure(ui::MainWindow::Place place, Blocks *own)
+    void measure(ui::MainWindow::Place place, bool workload, Blocks *own)
     {
         auto *application = static_cast<MeasuringApplication *>(qApp);
         const QTemporaryDir dir;
@@ -170,11 +178,19 @@ private:
         window.showPlace(place);
         QTest::qWait(1000); // first layouts and glyphs
 
+        if (workload) { // short rounds, so that settings change often
+            window.tunePage()->workloadPanel()->setWorkload({8, 8, 64, 16, 0, 50, 7});
+            QTest::keyClick(window.tunePage()->enginePanel()->knob("block-size")->track(), Qt::Key_Right);
+            window.tunePage()->runWorkload();
+            QVERIFY(window.tunePage()->tuner()->isRunning());
+        }
         const int seconds = shared_data::fullTier() ? 20 : 5;
         application->start();
         QTest::qWait(seconds * 1000);
         application->stop();
-        QCOMPARE(client.activeRequests(), 8); // they streamed all the time
+        QCOMPARE(window.tunePage()->tuner()->isRunning(), workload);
+        window.tunePage()->tuner()->stop();
+        QTRY_COMPARE(client.activeRequests(), 8); // they streamed all the time
         *own = blocksOf(application->own(), seconds);
         print(QTest::currentDataTag(), "own", *own);
         print(QTest::currentDataTag(), "wall", blocksOf(application->wall(), seconds));

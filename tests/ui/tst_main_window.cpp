@@ -118,6 +118,14 @@ private slots:
         QVERIFY(m_window->notice()->text().contains(QStringLiteral("gone"))); // it offers to load again
     }
 
+    void noticesOfTheEngineAreSaid()
+    {
+        load();
+        m_fake->push(engine::EngineNotice{engine::EngineNotice::Kind::StepStalled, 7, "step 7 takes longer than 60 s"});
+        QTRY_VERIFY(m_window->notice()->isVisible());
+        QCOMPARE(m_window->notice()->text(), QStringLiteral("Step 7 takes longer than 60 s."));
+    }
+
     void dropOpens()
     {
         QMimeData data;

@@ -38,7 +38,7 @@ private slots:
     {
         const QString folder = qEnvironmentVariable("LATHE_TOUR_DIR", m_dir.filePath(QStringLiteral("tour")));
         QCOMPARE(ui::runTour(fakeEngine(), folder, m_model), 0);
-        for (const char *view : {"start", "chat-streaming", "chat", "models", "tune", "devices", "large-throughput",
+        for (const char *view : {"start", "chat-streaming", "chat", "models", "tune", "tune-running", "tune-compared", "devices", "large-throughput",
                                  "large-batch", "large-pages", "large-devices"}) {
             const QImage dark(QStringLiteral("%1/%2-dark.png").arg(folder, QLatin1String(view)));
             const QImage light(QStringLiteral("%1/%2-light.png").arg(folder, QLatin1String(view)));

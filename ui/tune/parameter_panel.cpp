@@ -60,8 +60,12 @@ ParameterPanel::ParameterPanel(Theme &theme, EngineClient &client, Settings &set
     column->addStretch();
     connect(&client, &EngineClient::samplingChanged, this, &ParameterPanel::refresh);
     connect(&client, &EngineClient::parametersRequested, this, &ParameterPanel::refresh);
-    connect(&client, &EngineClient::parametersApplied, this, &ParameterPanel::refresh);
-    connect(&client, &EngineClient::modelLoaded, this, &ParameterPanel::refresh);
+    connect(&client, &EngineClient::parametersApplied, this, &ParameterPanel::takeApplied);
+    connect(&client, &EngineClient::modelLoaded, this, [this](const engine::ModelInfo &info) {
+        m_effective = info.effective;
+        m_confirmed.clear();
+        refresh();
+    });
     connect(&client, &EngineClient::modelUnloaded, this, &ParameterPanel::refresh);
     refresh();
 }
@@ -122,6 +126,19 @@ void ParameterPanel::changeEngine(std::string_view key, double value)
     }
 }
 
+void ParameterPanel::takeApplied(const engine::ParametersApplied &applied)
+{
+    for (const KnobSlider *knob : m_knobs) {
+        const std::string_view key = knob->spec().key;
+        const auto before = parameterValue(m_effective, key), after = parameterValue(applied.effective, key);
+        if (before && after && *before != *after)
+            m_confirmed[key] = tr("was %1, in force since step %2")
+                                   .arg(KnobSlider::textOf(knob->spec(), *before), format::count(qint64(applied.step)));
+    }
+    m_effective = applied.effective;
+    refresh();
+}
+
 void ParameterPanel::refresh()
 {
     for (KnobSlider *knob : m_knobs) {
@@ -167,6 +184,8 @@ void ParameterPanel::refreshEngineKnob(KnobSlider &knob)
         knob.setConsequence(tr("applies at the next step"));
     else if (!note.isEmpty())
         knob.setConsequence(note, QStringLiteral("warn"));
+    else if (const auto confirmed = m_confirmed.find(key); confirmed != m_confirmed.end())
+        knob.setConsequence(confirmed->second);
     else
         knob.setConsequence({});
 }

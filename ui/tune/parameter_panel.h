@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "engine/api/config.h"
 #include "ui/theme.h"
 
 #include <QList>
 #include <QWidget>
 
+#include <map>
 #include <string_view>
+
+namespace engine {
+struct ParametersApplied;
+}
 
 namespace ui {
 
@@ -38,11 +44,14 @@ private:
     void changeEngine(std::string_view key, double value);
     void refresh();
     void refreshEngineKnob(KnobSlider &knob);
+    void takeApplied(const engine::ParametersApplied &applied);
     void refreshSamplingKnob(KnobSlider &knob, double asked);
 
     EngineClient &m_client;
     Settings &m_settings;
     QList<KnobSlider *> m_knobs;
+    engine::EngineConfig m_effective;                ///< at the last answer, to say what a change was
+    std::map<std::string_view, QString> m_confirmed; ///< by key: what its last change was, and since when
 };
 
 } // namespace ui

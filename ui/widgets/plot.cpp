@@ -137,6 +137,9 @@ void Plot::setMarkers(const QList<Marker> &markers)
         text->setText(QLatin1Char(' ') + place.label + QLatin1Char(' '));
         text->setFont(font);
         text->setColor(color);
+        QColor behind = m_theme.tokens().panel; // lines of data do not run through the text
+        behind.setAlphaF(.75f);
+        text->setBrush(behind);
     }
     replotSoon();
 }

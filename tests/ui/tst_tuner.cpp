@@ -1,0 +1,573 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The tune page's measurements on a scripted engine: sequence, statistics, keep and revert, faults, reports.
+#include "tests/support/fake_engine.h"
+#include "ui/engine_client.h"
+#include "ui/settings.h"
+#include "ui/stats_history.h"
+#include "ui/tune/comparison_card.h"
+#include "ui/tune/parameter_panel.h"
+#include "ui/tune/tune_page.h"
+#include "ui/tune/tune_report.h"
+#include "ui/tune/tuner.h"
+#include "ui/tune/workload_panel.h"
+#include "ui/widgets/knob_slider.h"
+
+#include <QAbstractButton>
+#include <QElapsedTimer>
+#include <QEventLoop>
+#include <QFile>
+#include <QImage>
+#include <QLabel>
+#include <QPushButton>
+#include <QTemporaryDir>
+#include <QTest>
+#include <QTimer>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <set>
+
+using ui::Comparison;
+using ui::ComparisonRow;
+using ui::EngineClient;
+using ui::FigureResult;
+using ui::KnobSlider;
+
+namespace {
+
+constexpr ui::Workload smallLoad{4, 2, 8, 4, 0, 3, 7};
+
+engine::LoadReport reportOf(double throughput, double ttft)
+{
+    engine::LoadReport report;
+    report.completed = 4;
+    report.outputThroughput = throughput;
+    report.ttftMs = engine::LatencySummary{ttft, ttft, ttft, ttft, ttft};
+    report.serving.kvWaste = 0.05;
+    return report;
+}
+
+/// Throughput surely higher, time to the first token surely longer, request rate not to be told.
+Comparison scripted()
+{
+    Comparison c;
+    c.workload = smallLoad;
+    c.model = QStringLiteral("Example|135M");
+    c.machine = QStringLiteral("cpu, avx2");
+    c.time = QDateTime(QDate(2026, 11, 30), QTime(12, 0));
+    c.paired = true;
+    c.after.kv.blockTokens = 32;
+    c.effectiveBefore.threads = 4;
+    c.effectiveAfter = c.effectiveBefore;
+    c.effectiveAfter.kv.blockTokens = 32;
+    const double before[] = {100, 102, 98}, after[] = {120, 123, 118}, rates[] = {1, -1, 0.5};
+    for (int i = 0; i < 3; ++i) {
+        c.roundsBefore.push_back(reportOf(before[i], 200));
+        c.roundsAfter.push_back(reportOf(after[i], 230 + i));
+        c.roundsBefore.back().requestThroughput = 10;
+        c.roundsAfter.back().requestThroughput = 10 + rates[i];
+    }
+    c.notes << QStringLiteral("Other requests ran beside the workload.");
+    return c;
+}
+
+const FigureResult *figure(const std::vector<FigureResult> &results, std::string_view key)
+{
+    for (const FigureResult &result : results) {
+        if (result.figure->key == key)
+            return &result;
+    }
+    return nullptr;
+}
+
+/// The fields of one line of CSV.
+QStringList fieldsOf(const QString &line)
+{
+    QStringList fields{QString()};
+    bool quoted = false;
+    for (qsizetype i = 0; i < line.size(); ++i) {
+        if (line[i] == u'"') {
+            if (quoted && i + 1 < line.size() && line[i + 1] == u'"')
+                fields.last() += line[i++];
+            else
+                quoted = !quoted;
+        } else if (line[i] == u',' && !quoted) {
+            fields << QString();
+        } else {
+            fields.last() += line[i];
+        }
+    }
+    return fields;
+}
+
+} // namespace
+
+class TestTuner : public QObject {
+    Q_OBJECT
+private slots:
+    void init()
+    {
+        FakeEngineScript script;
+        script.stepMs = 0.3;
+        start(script, true);
+    }
+
+    void cleanup()
+    {
+        m_page.reset();
+        m_history.reset();
+        m_client.reset();
+        m_settings.reset();
+    }
+
+    void aChangeIsMeasuredInPairs()
+    {
+        moveBlockSize();
+        m_page->runWorkload();
+        QVERIFY(tuner().isRunning());
+        QVERIFY(!m_page->enginePanel()->isEnabled());
+        QVERIFY(!tuner().progressText().isEmpty());
+        waitForEnd();
+        QVERIFY2(tuner().fault().isEmpty(), qPrintable(tuner().fault()));
+        const Comparison &c = *tuner().result();
+        QVERIFY(c.paired);
+        QCOMPARE(c.roundsBefore.size(), std::size_t(3));
+        QCOMPARE(c.roundsAfter.size(), std::size_t(3));
+        QCOMPARE(c.before.kv.blockTokens, 16);
+        QCOMPARE(c.after.kv.blockTokens, 32);
+        QCOMPARE(c.effectiveBefore.kv.blockTokens, 16);
+        QCOMPARE(c.effectiveAfter.kv.blockTokens, 32);
+        QVERIFY(c.notes.isEmpty());
+        for (const engine::LoadReport &round : c.roundsAfter)
+            QVERIFY(round.completed == 4 && round.outputThroughput > 0 && round.ttftMs && round.itlMs && round.tpotMs);
+        QCOMPARE(m_fake->config().kv.blockTokens, 32); // the settings after stay in force
+        QCOMPARE(m_client->activeRequests(), 0);
+        QVERIFY(m_page->comparisonCard()->table()->rows().size() >= 16);
+        QCOMPARE(m_page->comparisonCard()->statusText(), ui::conclusionOf(c));
+        QVERIFY(m_page->enginePanel()->isEnabled());
+        QVERIFY(m_history->markers().size() >= 3); // every confirmed change
+    }
+
+    // Lengths are the same in every round, tokens never; sampling knobs do not reach the requests.
+    void roundsSendTheSameLengthsAndNewTokens()
+    {
+        moveBlockSize();
+        m_page->runWorkload();
+        QTRY_VERIFY(m_fake->submitted().size() >= 6);
+        engine::SamplingParams hot;
+        hot.temperature = 2;
+        m_client->setSampling(hot);
+        waitForEnd();
+        const std::vector<engine::Request> sent = m_fake->submitted();
+        QCOMPARE(sent.size(), std::size_t(2 + 6 * 4));
+        std::set<std::vector<int>> prompts;
+        for (const engine::Request &request : sent) {
+            QVERIFY(request.ids && prompts.insert(*request.ids).second);
+            QVERIFY(request.sampling.ignoreEos && request.sampling.temperature == 0);
+        }
+        for (std::size_t i = 6; i < sent.size(); ++i) {
+            QCOMPARE(sent[i].ids->size(), sent[i - 4].ids->size());
+            QCOMPARE(sent[i].sampling.maxTokens, sent[i - 4].sampling.maxTokens);
+        }
+        for (const auto &[id, sampling] : m_fake->lastSampling())
+            QCOMPARE(sampling.temperature, 0.0);
+    }
+
+    void revertAsksForTheSettingsBefore()
+    {
+        moveBlockSize();
+        QTest::keyClick(knob("max-num-queued-reqs")->track(), Qt::Key_Right);
+        run();
+        button("Revert to before")->click();
+        QCOMPARE(m_client->config().kv.blockTokens, 16);
+        QCOMPARE(m_client->config().maxNumQueuedReqs, 0);
+        QTRY_COMPARE(m_fake->config().kv.blockTokens, 16);
+        QCOMPARE(m_settings->engineConfig().kv.blockTokens, 16);
+        QCOMPARE(knob("block-size")->value(), 16.0);
+        QCOMPARE(tuner().result()->outcome, Comparison::Outcome::Reverted);
+        QVERIFY(!tuner().isChanged() && !button("Revert to before")->isEnabled());
+        QVERIFY(ui::reportMarkdown(*tuner().result()).contains(QStringLiteral("asked for again")));
+    }
+
+    // What was asked for is restored, "auto" too, not what it came to.
+    void revertRestoresWhatWasAskedFor()
+    {
+        QCOMPARE(m_client->config().threads, 0);
+        QTest::keyClick(knob("threads")->track(), Qt::Key_Right);
+        QVERIFY(m_client->config().threads > 0);
+        button("Revert to before")->click();
+        QCOMPARE(m_client->config().threads, 0);
+        QCOMPARE(knob("threads")->value(), 0.0);
+    }
+
+    void keepMakesItTheNewBefore()
+    {
+        moveBlockSize();
+        run();
+        button("Keep")->click();
+        QCOMPARE(tuner().before().kv.blockTokens, 32);
+        QCOMPARE(tuner().result()->outcome, Comparison::Outcome::Kept);
+        QVERIFY(!tuner().isChanged());
+        m_page->runWorkload(); // nothing is changed: these settings alone
+        waitForEnd();
+        QVERIFY(!tuner().result()->paired && tuner().result()->roundsAfter.empty());
+        QCOMPARE(tuner().result()->roundsBefore.size(), std::size_t(3));
+        QVERIFY(!m_page->comparisonCard()->table()->rows()[0].before.isEmpty());
+        QVERIFY(m_page->comparisonCard()->table()->rows()[0].after.isEmpty());
+    }
+
+    void withoutAModelASentenceSaysSo()
+    {
+        cleanup();
+        start({}, false);
+        m_page->runWorkload();
+        QVERIFY(!tuner().isRunning());
+        QVERIFY2(m_page->comparisonCard()->statusText().contains(QStringLiteral("No model is loaded")),
+                 qPrintable(m_page->comparisonCard()->statusText()));
+    }
+
+    void tooLongRequestsAreNotSent()
+    {
+        ui::Workload workload = smallLoad;
+        workload.promptTokens = 4000;
+        m_page->workloadPanel()->setWorkload(workload);
+        m_page->runWorkload();
+        QVERIFY(!tuner().isRunning());
+        const QString why = m_page->comparisonCard()->statusText();
+        QVERIFY2(why.contains(QStringLiteral("6,006")) && why.contains(QStringLiteral("2,048")), qPrintable(why));
+        QVERIFY(m_fake->submitted().empty());
+    }
+
+    void refusedByQueueCaps()
+    {
+        engine::BatchLimits limits;
+        limits.maxNumSeqs = 1;
+        m_client->setLimits(limits);
+        engine::AdmissionRules rules;
+        rules.maxNumQueuedTokens = 1;
+        m_client->setRules(rules);
+        const quint64 chat = ask();
+        m_page->runWorkload();
+        waitForEnd();
+        QVERIFY2(tuner().fault().contains(QStringLiteral("max-num-queued-tokens")), qPrintable(tuner().fault()));
+        QVERIFY(m_client->isActive(chat)); // the chat goes on
+    }
+
+    void someRefusedAreARow()
+    {
+        ui::Workload workload = smallLoad;
+        workload.clients = 4;
+        m_page->workloadPanel()->setWorkload(workload);
+        engine::BatchLimits limits;
+        limits.maxNumSeqs = 1;
+        m_client->setLimits(limits);
+        engine::AdmissionRules rules;
+        rules.maxNumQueuedReqs = 1;
+        m_client->setRules(rules);
+        button("Keep")->click();
+        m_page->runWorkload();
+        waitForEnd();
+        QVERIFY2(tuner().fault().isEmpty(), qPrintable(tuner().fault()));
+        QVERIFY(tuner().result()->roundsBefore[0].rejected > 0);
+        QVERIFY(figure(ui::figuresOf(*tuner().result()), "refused"));
+    }
+
+    void stopEndsItsRequestsAndNoOther()
+    {
+        const quint64 chat = ask();
+        m_page->workloadPanel()->setWorkload({4, 2, 1, 900, 0, 3, 7});
+        moveBlockSize();
+        m_page->runWorkload();
+        QTRY_COMPARE(m_client->activeRequests(), 3);
+        button("Stop  F5")->click();
+        QVERIFY(!tuner().isRunning());
+        QVERIFY(!tuner().result());
+        QTRY_COMPARE(m_client->activeRequests(), 1);
+        QVERIFY(m_client->isActive(chat));
+        QTRY_COMPARE(m_fake->config().kv.blockTokens, 32);
+        QVERIFY(m_page->comparisonCard()->statusText().contains(QStringLiteral("stopped")));
+        m_page->workloadPanel()->setWorkload(smallLoad);
+        run();                                       // and it can be run again
+        QCOMPARE(tuner().result()->notes.size(), 1); // the chat beside it
+    }
+
+    void chatsLoseNothing()
+    {
+        QString text;
+        quint64 chat = 0;
+        bool ended = false;
+        connect(m_client.get(), &EngineClient::textAppended, this, [&](quint64 id, const QString &added) {
+            if (id == chat)
+                text += added;
+        });
+        connect(m_client.get(), &EngineClient::requestFinished, this,
+                [&](quint64 id, const engine::RequestFinished &end) {
+                    ended = ended || (id == chat && end.reason == engine::FinishReason::Length);
+                });
+        chat = ask(200);
+        moveBlockSize();
+        run();
+        QTRY_VERIFY(ended);
+        QString whole; // the fake says the same again and again, a piece a token
+        while (whole.size() < text.size())
+            whole += QString::fromStdString(FakeEngineScript().answer);
+        QVERIFY(text.size() > 200);
+        QCOMPARE(text, whole.left(text.size()));
+    }
+
+    void aSettingChangedMeanwhileEndsIt()
+    {
+        moveBlockSize();
+        m_page->runWorkload();
+        QTRY_VERIFY(!m_fake->submitted().empty());
+        m_client->setThreads(3);
+        QVERIFY(!tuner().isRunning());
+        QVERIFY2(tuner().fault().contains(QStringLiteral("setting was changed")), qPrintable(tuner().fault()));
+        QCOMPARE(m_client->config().threads, 3);
+    }
+
+    void anUnloadedModelEndsIt()
+    {
+        moveBlockSize();
+        m_page->runWorkload();
+        QTRY_VERIFY(!m_fake->submitted().empty());
+        m_client->unloadModel();
+        waitForEnd();
+        QVERIFY2(tuner().fault().contains(QStringLiteral("unloaded")), qPrintable(tuner().fault()));
+        QCOMPARE(m_client->config().kv.blockTokens, 32); // what was asked for, not the side that was measured
+    }
+
+    void noticesBecomeNotes()
+    {
+        moveBlockSize();
+        m_page->runWorkload();
+        engine::EngineNotice notice;
+        notice.kind = engine::EngineNotice::Kind::Overheated;
+        notice.message = "cpu is at 91 C";
+        m_fake->push(notice);
+        waitForEnd();
+        QCOMPARE(tuner().result()->notes, QStringList{QStringLiteral("Cpu is at 91 C.")});
+    }
+
+    void theWindowClosesInTheMiddle()
+    {
+        m_page->workloadPanel()->setWorkload({4, 2, 1, 900, 0, 3, 7});
+        m_page->runWorkload();
+        QTRY_COMPARE(m_client->activeRequests(), 2);
+        QElapsedTimer elapsed;
+        elapsed.start();
+        m_page.reset();
+        QVERIFY2(elapsed.elapsed() < 500, qPrintable(QString::number(elapsed.elapsed())));
+    }
+
+    void verdicts()
+    {
+        const Comparison c = scripted();
+        const std::vector<FigureResult> results = ui::figuresOf(c);
+        const FigureResult *throughput = figure(results, "output_throughput");
+        QVERIFY(throughput && throughput->verdict() == FigureResult::Verdict::Better);
+        QCOMPARE(ui::changeText(*throughput), QStringLiteral("+20.3 %"));
+        // Changes 20, 21, 20: mean 20.333, standard error 1/3, t(2) = 4.302653, of 100.
+        QCOMPARE(ui::intervalText(*throughput), QStringLiteral("+18.9 … +21.8 %"));
+        const FigureResult *ttft = figure(results, "ttft_p95");
+        QVERIFY(ttft && ttft->verdict() == FigureResult::Verdict::Worse);
+        const FigureResult *rate = figure(results, "request_throughput");
+        QVERIFY(rate && rate->verdict() == FigureResult::Verdict::None);
+        QCOMPARE(ui::changeText(*rate), QStringLiteral("no difference seen"));
+        QVERIFY(!figure(results, "refused")); // none anywhere
+        QVERIFY(!figure(results, "itl_p50")); // no round has it
+        const QString conclusion = ui::conclusionOf(c);
+        QVERIFY2(conclusion.contains(QStringLiteral("Better: output throughput +20.3 %"))
+                     && conclusion.contains(QStringLiteral("Worse: TTFT P50"))
+                     && conclusion.contains(QStringLiteral("No difference seen in")),
+                 qPrintable(conclusion));
+        const QList<ComparisonRow> rows = ui::tableRows(c);
+        QVERIFY(rows[0].hasBar && rows[0].low > 0 && rows[0].high <= 1 && rows[0].low < rows[0].high);
+        const auto slower = std::find_if(rows.begin(), rows.end(),
+                                         [](const auto &row) { return row.name == QStringLiteral("TTFT P95"); });
+        QVERIFY(slower != rows.end() && slower->high < 0 && slower->tone == ComparisonRow::Tone::Worse);
+    }
+
+    void onePairSaysNothing()
+    {
+        Comparison c = scripted();
+        c.roundsBefore.resize(1);
+        c.roundsAfter.resize(1);
+        const FigureResult result = ui::figuresOf(c)[0];
+        QCOMPARE(ui::intervalText(result), QStringLiteral("n/a"));
+        QCOMPARE(result.verdict(), FigureResult::Verdict::None);
+        QVERIFY(ui::conclusionOf(c).contains(QStringLiteral("more rounds")));
+    }
+
+    void markdown()
+    {
+        const QString text = ui::reportMarkdown(scripted());
+        for (const char *needed : {"| Output throughput | 100 tok/s | 120 tok/s | +20.3 % | +18.9 … +21.8 % |",
+                                   "no difference seen", "Block size 16 tokens → 32 tokens",
+                                   "| Block size | 16 tokens | 32 tokens |", "| Threads | auto (in force 4 threads) |",
+                                   "Other requests ran beside", "seed 7", "3 pairs of rounds", "KV waste"})
+            QVERIFY2(text.contains(QString::fromUtf8(needed)), qPrintable(QString::fromUtf8(needed) + u'\n' + text));
+    }
+
+    void csv()
+    {
+        const QStringList lines = ui::reportCsv(scripted()).split(u'\n', Qt::SkipEmptyParts);
+        QVERIFY(lines.size() > 30);
+        bool found = false;
+        for (const QString &line : lines) {
+            const QStringList fields = fieldsOf(line);
+            QVERIFY2(fields.size() == 12, qPrintable(line));
+            if (fields[1] != QLatin1String("output_throughput"))
+                continue;
+            found = true;
+            QCOMPARE(fields[3].toDouble(), 100.0);
+            QVERIFY(std::abs(fields[5].toDouble() - 20.3333333) < 1e-6);
+            QVERIFY(std::abs(fields[6].toDouble() - 18.8991) < 1e-3);
+            QCOMPARE(fields[8], QStringLiteral("3"));
+            QCOMPARE(fields[9], QStringLiteral("better"));
+            QCOMPARE(fields[10], QStringLiteral("100 102 98"));
+        }
+        QVERIFY(found);
+        QVERIFY(ui::reportCsv(scripted()).contains(QStringLiteral("effective,threads,threads,4,4,")));
+    }
+
+    void reportsAreWritten()
+    {
+        moveBlockSize();
+        run();
+        for (const char *name : {"report.md", "report.csv", "report.PNG"}) {
+            const QString path = m_dir->filePath(QString::fromLatin1(name));
+            m_page->saveReport(path);
+            QTRY_VERIFY2(QFile::exists(path), name);
+        }
+        const QImage image(m_dir->filePath(QStringLiteral("report.PNG")));
+        QCOMPARE(image.width(), 1920);
+        QVERIFY(image.height() > 1000);
+        const QColor corner = image.pixelColor(2, 2);
+        bool drawn = false;
+        for (int y = 0; y < image.height() && !drawn; ++y)
+            drawn = image.pixelColor(100, y) != corner;
+        QVERIFY(drawn);
+        m_page->saveReport(m_dir->filePath(QStringLiteral("report.txt")));
+        QTRY_VERIFY(shows(QStringLiteral("none of .md, .csv and .png")));
+        m_page->saveReport(QStringLiteral("/no/such/folder/report.md"));
+        QTRY_VERIFY(shows(QStringLiteral("/no/such/folder/report.md")));
+    }
+
+    void tableKeepsItsTextsAtEveryWidth()
+    {
+        ui::ComparisonTable table(m_theme);
+        table.setRows(ui::tableHeads(scripted()), ui::tableRows(scripted()));
+        QVERIFY(table.fitsInLines(900));
+        QVERIFY(!table.fitsInLines(300));
+        QVERIFY(table.heightFor(300) > table.heightFor(900));
+        table.resize(300, table.heightFor(300));
+        table.show();
+        table.setFocus();
+        QTest::keyClick(&table, Qt::Key_Down);
+        QCOMPARE(table.current(), 1);
+        QCOMPARE(table.accessibleDescription(), table.rows()[1].sentence);
+        QTest::keyClick(&table, Qt::Key_End);
+        QCOMPARE(table.current(), int(table.rows().size()) - 1);
+        QTest::keyClick(&table, Qt::Key_Down);
+        QCOMPARE(table.current(), int(table.rows().size()) - 1);
+        QTest::keyClick(&table, Qt::Key_Home);
+        QCOMPARE(table.current(), 0);
+    }
+
+    void workloadIsKept()
+    {
+        QTest::keyClick(m_page->workloadPanel()->knob("requests")->track(), Qt::Key_Right);
+        QCOMPARE(m_page->workloadPanel()->workload().requests, 5);
+        QCOMPARE(ui::storedWorkload(*m_settings).requests, 5);
+        m_settings->setValue(QStringLiteral("workload/rounds"), -3); // out of range: the default
+        QCOMPARE(ui::storedWorkload(*m_settings).rounds, ui::Workload().rounds);
+    }
+
+    void everyControlHasAName()
+    {
+        m_page->resize(900, 560);
+        m_page->show();
+        for (const QAbstractButton *control : m_page->findChildren<QAbstractButton *>())
+            QVERIFY(!control->text().isEmpty() || !control->accessibleName().isEmpty());
+        for (const QPushButton *control : m_page->findChildren<QPushButton *>())
+            QVERIFY2(control->width() >= control->minimumSizeHint().width(), qPrintable(control->text())); // not cut
+        QVERIFY(!m_page->comparisonCard()->table()->accessibleName().isEmpty());
+    }
+
+private:
+    void start(const FakeEngineScript &script, bool load)
+    {
+        m_dir = std::make_unique<QTemporaryDir>();
+        m_settings = std::make_unique<ui::Settings>(m_dir->filePath(QStringLiteral("lathe.conf")));
+        auto owned = std::make_unique<FakeEngine>(script);
+        m_fake = owned.get();
+        m_client = std::make_unique<EngineClient>(std::move(owned));
+        m_history = std::make_unique<ui::StatsHistory>(*m_client);
+        m_page = std::make_unique<ui::TunePage>(m_theme, *m_client, *m_history, *m_settings);
+        m_page->workloadPanel()->setWorkload(smallLoad);
+        if (load) {
+            m_client->loadModel(QStringLiteral("/models/example.gguf"));
+            QTRY_VERIFY(m_client->model().has_value());
+        }
+    }
+
+    [[nodiscard]] ui::Tuner &tuner() const { return *m_page->tuner(); }
+    [[nodiscard]] KnobSlider *knob(std::string_view key) const { return m_page->enginePanel()->knob(key); }
+    void moveBlockSize() { QTest::keyClick(knob("block-size")->track(), Qt::Key_Right); }
+    void run()
+    {
+        m_page->runWorkload();
+        waitForEnd();
+        QVERIFY2(tuner().fault().isEmpty(), qPrintable(tuner().fault()));
+    }
+    /// In an event loop of its own: QTRY_VERIFY looks every 10 ms only, between which the workload would rest.
+    void waitForEnd()
+    {
+        QEventLoop loop;
+        connect(&tuner(), &ui::Tuner::changed, &loop, [&] {
+            if (!tuner().isRunning())
+                loop.quit();
+        });
+        QTimer::singleShot(20'000, &loop, &QEventLoop::quit);
+        if (tuner().isRunning())
+            loop.exec();
+        QVERIFY(!tuner().isRunning());
+    }
+    quint64 ask(int tokens = 100000)
+    {
+        engine::Request request;
+        request.prompt = "why";
+        request.sampling.maxTokens = tokens;
+        return m_client->submit(request);
+    }
+    [[nodiscard]] QPushButton *button(const char *text) const
+    {
+        for (QPushButton *one : m_page->findChildren<QPushButton *>()) {
+            if (one->text() == QLatin1String(text))
+                return one;
+        }
+        qFatal("no button \"%s\"", text);
+    }
+    [[nodiscard]] bool shows(const QString &text) const
+    {
+        for (const QLabel *label : m_page->findChildren<QLabel *>()) {
+            if (label->text().contains(text))
+                return true;
+        }
+        return false;
+    }
+
+    ui::Theme m_theme;
+    std::unique_ptr<QTemporaryDir> m_dir;
+    std::unique_ptr<ui::Settings> m_settings;
+    FakeEngine *m_fake = nullptr;
+    std::unique_ptr<EngineClient> m_client;
+    std::unique_ptr<ui::StatsHistory> m_history;
+    std::unique_ptr<ui::TunePage> m_page;
+    quint64 m_chat = 0;
+};
+
+QTEST_MAIN(TestTuner)
+#include "tst_tuner.moc"
