@@ -21,11 +21,18 @@ Value takeNamed(Arguments &arguments, std::string_view name)
     return out;
 }
 
+/// The items of what a filter goes through; of None, false, 0 and the like there are none, whether they have any or
+/// not.
+Items itemsOf(Interpreter &owner, const Value &input)
+{
+    return truth(owner.heap(), input) ? Items(owner.heap(), input) : Items();
+}
+
 Value mapAttribute(Interpreter &owner, const Value &input, const Value &attribute, const Value &absent)
 {
     return owner.heap().generator("generator", [&owner, input, attribute, absent] {
         std::vector<Value> out;
-        const Items items(owner.heap(), input);
+        const Items items = itemsOf(owner, input);
         for (std::size_t i = 0; i < items.size(); ++i) {
             Value value = followPath(owner, items.at(i), attribute);
             if (value.isUndefined() && !absent.isUndefined() && !absent.isNone())
@@ -51,7 +58,7 @@ Value map(Interpreter &owner, const Value &input, Arguments &arguments)
     arguments.positional.erase(arguments.positional.begin());
     return owner.heap().generator("generator", [&owner, input, name, arguments] {
         std::vector<Value> out;
-        const Items items(owner.heap(), input);
+        const Items items = itemsOf(owner, input);
         for (std::size_t i = 0; i < items.size(); ++i) {
             Arguments copy = arguments;
             out.push_back(owner.filter(name, items.at(i), copy));
@@ -78,7 +85,7 @@ template<bool keep, bool byAttribute> Value select(Interpreter &owner, const Val
     }
     return owner.heap().generator("generator", [&owner, input, attribute, test, arguments] {
         std::vector<Value> out;
-        const Items items(owner.heap(), input);
+        const Items items = itemsOf(owner, input);
         for (std::size_t i = 0; i < items.size(); ++i) {
             const Value item = items.at(i);
             const Value tested = byAttribute ? followPath(owner, item, attribute) : item;

@@ -274,9 +274,9 @@ Value join(Interpreter &owner, const Value &input, Arguments &arguments)
 Value items(Interpreter &owner, const Value &input, Arguments &arguments)
 {
     requireNoArguments("items", arguments);
-    if (!input.isUndefined() && !input.is(Kind::Dict))
-        fail("can only get item pairs from a mapping");
     return owner.heap().generator("generator", [&owner, input] {
+        if (!input.isUndefined() && !input.is(Kind::Dict))
+            fail("can only get item pairs from a mapping");
         std::vector<Value> out;
         if (input.is(Kind::Dict)) {
             const Value view(owner.heap().make<DictViewObject>(0, input, DictViewObject::Part::Items).get());

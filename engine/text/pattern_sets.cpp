@@ -244,8 +244,11 @@ Set ofProperty(std::string_view name, bool newer)
         return setOf(members, newer);
     if (!isScript(key))
         return {"\\p{" + std::string(name) + '}', {}};
-    // The ideographs of Unicode 15 and 15.1.
-    return {"\\p{sc:" + key + '}' + (newer && key == "han" ? R"(\x{2EBF0}-\x{2EE5D}\x{31350}-\x{323AF})" : ""), {}};
+    // What Unicode 15 and 15.1 added.
+    constexpr std::array<Named, 3> additions{{{"han", R"(\x{2B739}\x{2EBF0}-\x{2EE5D}\x{31350}-\x{323AF})"},
+                                              {"hiragana", R"(\x{1B132})"},
+                                              {"katakana", R"(\x{1B155})"}}};
+    return {"\\p{sc:" + key + '}' + std::string(newer ? find(additions, key) : std::string_view()), {}};
 }
 
 std::string wordBoundary(bool negated, bool newer)
