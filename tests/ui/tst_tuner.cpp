@@ -455,6 +455,91 @@ private slots:
         QTRY_VERIFY(shows(QStringLiteral("/no/such/folder/report.md")));
     }
 
+    void knobsWithoutEffectAreNamed()
+    {
+        QTest::keyClick(knob("num-gpu-blocks-override")->track(), Qt::Key_Right); // the fake's pool has a fixed size
+        run();
+        QCOMPARE(tuner().result()->notes.size(), 1);
+        QVERIFY2(tuner().result()->notes[0].startsWith(QStringLiteral("KV blocks: in force was 96 blocks")),
+                 qPrintable(tuner().result()->notes[0]));
+    }
+
+    void cancelledRequestsDoNotCount()
+    {
+        moveBlockSize();
+        m_page->workloadPanel()->setWorkload({4, 2, 1, 900, 0, 3, 7});
+        m_page->runWorkload();
+        QTRY_COMPARE(m_client->activeRequests(), 2);
+        m_client->cancel(1);
+        waitForEnd();
+        QVERIFY2(tuner().fault().contains(QStringLiteral("cancelled")), qPrintable(tuner().fault()));
+        QVERIFY(!tuner().result());
+    }
+
+    void longTextsOfButtonsAreNotCut()
+    {
+        button("Revert to before")->setText(QStringLiteral("Einstellungen von vorher wiederherstellen"));
+        button("Keep")->setText(QStringLiteral("Als neuen Ausgangspunkt behalten"));
+        m_page->resize(1200, 700);
+        m_page->show();
+        tuner().keep(); // refreshes the page
+        QTest::qWait(50);
+        for (const QPushButton *one : m_page->findChildren<QPushButton *>())
+            QVERIFY2(one->width() >= one->minimumSizeHint().width(), qPrintable(one->text()));
+    }
+
+    // The same chat on a real engine, alone and beside a measurement that pages the pool anew between its rounds.
+    void chatsOfARealEngineKeepTheirTokens()
+    {
+        const auto answer = [this](bool measured) {
+            cleanup();
+            m_settings = std::make_unique<ui::Settings>(m_dir->filePath(QStringLiteral("real.conf")));
+            m_client = std::make_unique<EngineClient>(engine::makeEngine());
+            m_history = std::make_unique<ui::StatsHistory>(*m_client);
+            m_page = std::make_unique<ui::TunePage>(m_theme, *m_client, *m_history, *m_settings);
+            m_page->workloadPanel()->setWorkload({4, 4, 12, 6, 0, 2, 7});
+            m_client->loadModel(QStringLiteral(LATHE_TEST_DATA "/tiny-llama/llama-f16.gguf"));
+            [&] { QTRY_VERIFY(m_client->model().has_value()); }();
+            std::vector<int> ids;
+            quint64 chat = 0;
+            bool ended = false;
+            connect(m_client.get(), &EngineClient::tokensSampled, m_client.get(),
+                    [&](quint64 id, const std::vector<engine::SampledToken> &tokens) {
+                        for (const engine::SampledToken &token : tokens) {
+                            if (id == chat)
+                                ids.push_back(token.token.id);
+                        }
+                    });
+            connect(m_client.get(), &EngineClient::requestFinished, m_client.get(),
+                    [&](quint64 id, const engine::RequestFinished &) { ended = ended || id == chat; });
+            engine::Request request;
+            request.ids = std::vector<int>{5, 9, 11, 3, 8, 2, 7};
+            request.sampling.temperature = 1;
+            request.sampling.seed = 4;
+            request.sampling.ignoreEos = true;
+            request.sampling.logprobs = 0;
+            request.sampling.maxTokens = m_client->model()->effective.maxModelLen - 8;
+            if (measured) {
+                QTest::keyClick(knob("block-size")->track(), Qt::Key_Right);
+                m_page->runWorkload();
+                connect(&tuner(), &ui::Tuner::changed, m_client.get(), [&] {
+                    if (chat == 0 && tuner().isRunning() && tuner().fraction() > 0.25) // in a round that counts
+                        chat = m_client->submit(request);
+                });
+                waitForEnd();
+                [&] { QVERIFY2(tuner().fault().isEmpty(), qPrintable(tuner().fault())); }();
+                [&] { QVERIFY(tuner().result()->notes.join(u' ').contains(QStringLiteral("Other requests"))); }();
+            } else {
+                chat = m_client->submit(request);
+            }
+            [&] { QTRY_VERIFY(ended); }();
+            return ids;
+        };
+        const std::vector<int> alone = answer(false), beside = answer(true);
+        QVERIFY(alone.size() > 50);
+        QCOMPARE(beside, alone);
+    }
+
     void tableKeepsItsTextsAtEveryWidth()
     {
         ui::ComparisonTable table(m_theme);

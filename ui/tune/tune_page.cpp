@@ -28,6 +28,8 @@ namespace ui {
 
 namespace {
 
+constexpr int knobsWidth = 400;
+
 QLabel *groupLabel(Theme &theme, const QString &text)
 {
     auto *label = new QLabel(text);
@@ -93,7 +95,7 @@ QWidget *TunePage::createKnobs()
 
     m_knobs = new Card(m_theme, tr("Knobs"));
     m_knobs->setFocusPolicy(Qt::NoFocus);
-    m_knobs->setFixedWidth(400);
+    m_knobs->setFixedWidth(knobsWidth);
     auto *layout = new QVBoxLayout(m_knobs);
     layout->setContentsMargins(8, Card::headerHeight, 4, 12);
     layout->addWidget(scroll, 1);
@@ -120,19 +122,30 @@ QWidget *TunePage::createButtons()
     m_changes->setTextFormat(Qt::PlainText);
     m_changes->setFont(m_theme.ui(11.5));
     m_changes->setProperty("tone", QStringLiteral("muted"));
-    auto *first = new QHBoxLayout;
-    first->addWidget(m_run, 1);
-    first->addWidget(m_revert, 1);
-    auto *second = new QHBoxLayout;
+    m_buttonRows = {new QBoxLayout(QBoxLayout::LeftToRight), new QBoxLayout(QBoxLayout::LeftToRight)};
+    for (QPushButton *one : {m_run, m_revert})
+        m_buttonRows[0]->addWidget(one, 1);
     for (QPushButton *one : {m_keep, m_defaults, m_export})
-        second->addWidget(one, 1);
+        m_buttonRows[1]->addWidget(one, 1);
     auto *buttons = new QWidget;
     auto *column = new QVBoxLayout(buttons);
     column->setContentsMargins(10, 4, 14, 0);
     column->addWidget(m_changes);
-    column->addLayout(first);
-    column->addLayout(second);
+    for (QBoxLayout *row : m_buttonRows)
+        column->addLayout(row);
     return buttons;
+}
+
+/// A row whose texts are too long for the column, as those of another language may be, stands upright.
+void TunePage::fitButtons()
+{
+    constexpr int room = knobsWidth - 40; // less the margins of card and buttons
+    for (QBoxLayout *row : m_buttonRows) {
+        int wanted = row->spacing() * (row->count() - 1);
+        for (int i = 0; i < row->count(); ++i)
+            wanted += row->itemAt(i)->minimumSize().width();
+        row->setDirection(wanted > room ? QBoxLayout::TopToBottom : QBoxLayout::LeftToRight);
+    }
 }
 
 QWidget *TunePage::createCharts()
@@ -213,6 +226,7 @@ void TunePage::refresh()
     else
         m_changes->setText(changed ? tr("Since before: %1").arg(liveChangeText(m_tuner->before(), m_client.config()))
                                    : tr("No knob of the engine was moved since before."));
+    fitButtons();
     summarize();
 }
 

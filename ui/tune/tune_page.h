@@ -3,6 +3,7 @@
 
 #include "ui/theme.h"
 
+#include <QList>
 #include <QWidget>
 
 #include <string_view>
@@ -49,6 +50,7 @@ protected:
 private:
     QWidget *createKnobs();
     QWidget *createButtons();
+    void fitButtons();
     QWidget *createCharts();
     void chooseReportFile();
     void keep();
@@ -69,6 +71,7 @@ private:
     ReportWriter *m_writer = nullptr;
     ComparisonCard *m_comparison = nullptr;
     QBoxLayout *m_small = nullptr; ///< rates and gaps: beside each other, or in a narrow window one above the other
+    QList<QBoxLayout *> m_buttonRows;
     QLabel *m_changes = nullptr;
     QPushButton *m_run = nullptr;
     QPushButton *m_revert = nullptr;

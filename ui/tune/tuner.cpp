@@ -3,8 +3,10 @@
 
 #include "ui/engine_client.h"
 #include "ui/format.h"
+#include "ui/parameters.h"
 #include "ui/settings.h"
 #include "ui/tune/live_settings.h"
+#include "ui/widgets/knob_slider.h"
 
 #include <algorithm>
 #include <utility>
@@ -136,10 +138,14 @@ void Tuner::settingsAsked()
 
 void Tuner::take(const engine::LoadReport &report, int others, const QString &fault)
 {
-    if (!m_running)
+    if (!m_running || m_waiting) // while a round waits for its settings, what ends is one that was stopped
         return;
     if (!fault.isEmpty() || report.completed == 0) {
         finish(fault.isEmpty() ? refusalOf(report) : tr("The workload could not be sent: %1").arg(fault));
+        return;
+    }
+    if (report.cancelled > 0) {
+        finish(tr("Requests of the workload were cancelled; the measurement was given up."));
         return;
     }
     if (m_rounds[m_round].counts)
@@ -193,6 +199,7 @@ void Tuner::finish(const QString &fault, bool restore)
     if (pairs > 0) {
         m_current.roundsBefore.resize(pairs);
         m_current.roundsAfter.resize(m_current.paired ? pairs : 0);
+        noteWithoutEffect();
         if (!fault.isEmpty())
             m_current.notes << tr("%1 %2 of %3 rounds count.")
                                    .arg(fault, format::count(qint64(pairs)), format::count(m_current.workload.rounds));
@@ -200,6 +207,20 @@ void Tuner::finish(const QString &fault, bool restore)
     }
     m_current = {};
     emit changed();
+}
+
+/// A knob can ask for something else and come to the same.
+void Tuner::noteWithoutEffect()
+{
+    if (!m_current.paired)
+        return;
+    for (const engine::ParameterSpec *spec : liveDifferences(m_current.before, m_current.after)) {
+        const auto before = parameterValue(m_current.effectiveBefore, spec->key);
+        if (before && before == parameterValue(m_current.effectiveAfter, spec->key))
+            m_current.notes << tr("%1: in force was %2 before and after.")
+                                   .arg(QString::fromUtf8(spec->label.data(), qsizetype(spec->label.size())),
+                                        KnobSlider::textOf(*spec, *before));
+    }
 }
 
 void Tuner::keep()

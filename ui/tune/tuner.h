@@ -67,6 +67,7 @@ private:
     void proceed();
     void take(const engine::LoadReport &report, int others, const QString &fault);
     [[nodiscard]] QString refusalOf(const engine::LoadReport &report) const;
+    void noteWithoutEffect();
     void count(const engine::LoadReport &report, int others);
     void finish(const QString &fault, bool restore = true);
     void decide(Comparison::Outcome outcome, const engine::EngineConfig &chosen);
