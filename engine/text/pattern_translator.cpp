@@ -6,6 +6,7 @@
 #include "engine/text/utf8.h"
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
 #include <vector>
 
@@ -321,7 +322,8 @@ char32_t Translator::hexBytes()
     do {
         m_at += 2;
         bytes.push_back(static_cast<char>(digits(2, 16)));
-    } while (utf8::decode(bytes, 0).cut && startsWith("\\x") && peek(2) != '{');
+    } while (utf8::decode(bytes, 0).cut && startsWith("\\x")
+             && std::isxdigit(static_cast<unsigned char>(peek(2))) != 0);
     const utf8::Character found = utf8::decode(bytes, 0);
     if (!found.valid || static_cast<std::size_t>(found.bytes) != bytes.size())
         refuse("bytes that are no UTF-8");
@@ -346,7 +348,7 @@ std::optional<char32_t> Translator::codeEscape()
         ++m_at;
         return code;
     }
-    if (c == 'x')
+    if (c == 'x' && std::isxdigit(static_cast<unsigned char>(peek(2))) != 0)
         return hexBytes();
     if (c == 'u' || c == '0') {
         m_at += c == 'u' ? 2 : 1;
