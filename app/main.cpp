@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The window: lathe [MODEL], lathe --tour DIR [MODEL].
+#include "app/window/window_server.h"
 #include "engine/api/engine.h"
 #include "engine/api/error.h"
 #include "engine/library/model_store.h"
@@ -19,6 +20,7 @@
 #include <cstdlib>
 #include <exception>
 #include <optional>
+#include <utility>
 
 namespace {
 
@@ -106,10 +108,12 @@ int runWindow(const Arguments &arguments)
     ui::Settings settings;
     ui::Theme theme;
     theme.setMode(settings.themeMode());
-    ui::EngineClient client(engine::makeEngine());
+    engine::EngineSides sides = engine::shareEngine(engine::makeEngine());
+    app::WindowServer server(std::move(sides.guest)); // ends after the window and before the engine
+    ui::EngineClient client(std::move(sides.owner));
     client.setSampling(settings.sampling());
     client.setConfig(settings.engineConfig());
-    ui::MainWindow window(theme, client, settings);
+    ui::MainWindow window(theme, client, settings, &server);
     const ui::QuitSignals quitSignals;
     QObject::connect(&quitSignals, &ui::QuitSignals::received, &window, &QWidget::close);
     window.show();
@@ -134,7 +138,9 @@ int run(int argc, char **argv, const Arguments &arguments)
     qInfo("Lathe %s, Qt %s, platform %s", LATHE_VERSION, qVersion(), qPrintable(QApplication::platformName()));
     if (arguments.tourFolder.isEmpty())
         return runWindow(arguments);
-    return ui::runTour(engine::makeEngine(), arguments.tourFolder, arguments.model);
+    engine::EngineSides sides = engine::shareEngine(engine::makeEngine());
+    app::WindowServer server(std::move(sides.guest));
+    return ui::runTour(std::move(sides.owner), arguments.tourFolder, arguments.model, &server);
 }
 
 } // namespace

@@ -59,7 +59,7 @@ public:
         qInfo("model file changed: %s: %s", e.path.c_str(), e.what.c_str());
         emit m_client.modelFileChanged(QString::fromStdString(e.path), QString::fromStdString(e.what));
     }
-    void operator()(const engine::RequestAccepted &e) { emit m_client.requestAccepted(e.id, e.promptTokens); }
+    void operator()(const engine::RequestAccepted &e) { m_client.takeAccepted(e); }
     void operator()(engine::TokenEvent &e)
     {
         TextGroup &group = groupOf(e.id);
@@ -86,7 +86,9 @@ public:
         }
         if (e.reason == engine::FinishReason::Failed)
             qInfo("request %llu failed: %s", static_cast<unsigned long long>(e.id), e.error.c_str());
+        m_client.takeSteps();
         m_client.m_active.remove(e.id);
+        m_client.m_guests.remove(e.id);
         m_client.m_fixed.remove(e.id);
         m_client.updatePolling();
         emit m_client.requestFinished(e.id, e);
@@ -206,11 +208,18 @@ QList<quint64> EngineClient::submitAll(std::vector<engine::Request> requests)
 
 void EngineClient::registerRequest(quint64 id, const engine::SamplingParams &sampling)
 {
-    m_series.insert(id, leastUsedSeries());
+    rememberRequest(id);
     m_active.insert(id, sampling);
+    updatePolling();
+    emit requestSubmitted(id);
+}
+
+void EngineClient::rememberRequest(quint64 id)
+{
+    m_series.insert(id, leastUsedSeries());
     m_order.append(id);
     for (qsizetype i = 0; m_order.size() > rememberedRequests && i < m_order.size();) {
-        if (m_active.contains(m_order[i])) {
+        if (isActive(m_order[i])) {
             ++i;
             continue;
         }
@@ -218,8 +227,20 @@ void EngineClient::registerRequest(quint64 id, const engine::SamplingParams &sam
         m_series.remove(old);
         m_names.remove(old);
     }
-    updatePolling();
-    emit requestSubmitted(id);
+}
+
+// One that nobody here submitted is of a client of the server.
+void EngineClient::takeAccepted(const engine::RequestAccepted &accepted)
+{
+    if (!m_active.contains(accepted.id)) {
+        rememberRequest(accepted.id);
+        m_guests.insert(accepted.id);
+        const QString name = QString::fromStdString(accepted.client);
+        setRequestName(accepted.id, name, QStringLiteral("client ") + name);
+        updatePolling();
+    }
+    emit requestAccepted(accepted.id, accepted.promptTokens);
+    emit requestTaken(accepted);
 }
 
 void EngineClient::cancel(quint64 id)
@@ -241,6 +262,8 @@ int EngineClient::leastUsedSeries() const
     std::array<int, seriesCount> used{};
     for (auto it = m_active.keyBegin(); it != m_active.keyEnd(); ++it)
         ++used[std::size_t(seriesOf(*it))];
+    for (const quint64 id : m_guests)
+        ++used[std::size_t(seriesOf(id))];
     const int start = m_order.isEmpty() ? 0 : (seriesOf(m_order.constLast()) + 1) % seriesCount;
     int best = start;
     for (int i = 1; i < seriesCount; ++i) {
@@ -256,14 +279,19 @@ int EngineClient::seriesOf(quint64 id) const
     return m_series.value(id, int(id % seriesCount));
 }
 
-void EngineClient::setRequestName(quint64 id, const QString &name)
+void EngineClient::setRequestName(quint64 id, const QString &name, const QString &group)
 {
-    m_names.insert(id, name);
+    m_names.insert(id, {name, group});
 }
 
 QString EngineClient::requestName(quint64 id) const
 {
-    return m_names.value(id);
+    return m_names.value(id).name;
+}
+
+QString EngineClient::requestGroup(quint64 id) const
+{
+    return m_names.value(id).group;
 }
 
 void EngineClient::setSampling(const engine::SamplingParams &sampling)
@@ -412,7 +440,7 @@ void EngineClient::requestBlockText(int block)
 
 void EngineClient::updatePolling()
 {
-    const bool wanted = m_stepViewers + m_blockViewers + m_deviceViewers > 0 || !m_active.isEmpty();
+    const bool wanted = m_stepViewers + m_blockViewers + m_deviceViewers > 0 || activeRequests() > 0;
     if (wanted == m_poll->isActive())
         return;
     if (wanted)

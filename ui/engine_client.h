@@ -55,14 +55,21 @@ public:
     QList<quint64> submitAll(std::vector<engine::Request> requests);
     void cancel(quint64 id);
     void cancelAll();
-    [[nodiscard]] int activeRequests() const { return int(m_active.size()); }
-    [[nodiscard]] bool isActive(quint64 id) const { return m_active.contains(id); }
+    /// Running and waiting requests, those of the server's clients included: they share the engine, and the views show
+    /// them all. What this object is told to change or to cancel never touches theirs.
+    [[nodiscard]] int activeRequests() const { return int(m_active.size() + m_guests.size()); }
+    [[nodiscard]] bool isActive(quint64 id) const { return m_active.contains(id) || m_guests.contains(id); }
+
+    /// Whether it runs or waits for a client of the server.
+    [[nodiscard]] bool isGuest(quint64 id) const { return m_guests.contains(id); }
 
     /// The colour of a request in every view: the least used series at its submission. Kept after its end.
     [[nodiscard]] int seriesOf(quint64 id) const;
-    /// What the dashboards call it beside its number, for example the title of its chat.
-    void setRequestName(quint64 id, const QString &name);
-    [[nodiscard]] QString requestName(quint64 id) const; ///< empty when never set
+    /// What the dashboards call it beside its number, for example the title of its chat. Requests of one `group`, as of
+    /// one chat, are added up under their last name.
+    void setRequestName(quint64 id, const QString &name, const QString &group = {});
+    [[nodiscard]] QString requestName(quint64 id) const;  ///< empty when never set
+    [[nodiscard]] QString requestGroup(quint64 id) const; ///< empty when never set
 
     // Parameters
     /// Defaults of new requests, shared by the chat page and the panels: what is in force, always within the ranges of
@@ -110,6 +117,8 @@ signals:
 
     void requestSubmitted(quint64 id);
     void requestAccepted(quint64 id, int promptTokens);
+    /// The same, whole; also of requests that the server's clients made.
+    void requestTaken(const engine::RequestAccepted &accepted);
     /// New text of one request, without reasoning and tool calls; comes with every new token. `tokens` is how many it
     /// is made of, `cachedTokens` how much of the prompt was cached.
     void textAppended(quint64 id, const QString &text, int tokens, int cachedTokens);
@@ -118,6 +127,7 @@ signals:
     /// What it adds to its calls of tools; after the textAppended of the same tokens.
     void toolCallsAppended(quint64 id, const std::vector<engine::ToolCallDelta> &calls);
     void tokensSampled(quint64 id, const std::vector<engine::SampledToken> &tokens); ///< only with logprobs
+    /// All its steps have been told of by stepsTaken before.
     void requestFinished(quint64 id, const engine::RequestFinished &result);
 
     void samplingChanged();
@@ -140,6 +150,8 @@ private:
     void poll();
     void updatePolling();
     void registerRequest(quint64 id, const engine::SamplingParams &sampling);
+    void rememberRequest(quint64 id);
+    void takeAccepted(const engine::RequestAccepted &accepted);
     void takeModel(const engine::ModelInfo &info);
     void takeLoadFailure(const engine::LoadFailed &failure);
     void takeApplied(const engine::ParametersApplied &applied);
@@ -159,7 +171,12 @@ private:
     QHash<quint64, engine::SamplingParams> m_active; ///< running and waiting requests
     QSet<quint64> m_fixed;                           ///< those of them from submitFixed()
     QHash<quint64, int> m_series;
-    QHash<quint64, QString> m_names;
+    QSet<quint64> m_guests; ///< running and waiting ones of the server's clients
+    struct Name {
+        QString name;
+        QString group;
+    };
+    QHash<quint64, Name> m_names;
     QList<quint64> m_order; ///< ids with a series, oldest first, so that the tables stay bounded
     std::array<quint64, 4> m_pending{};
     std::array<QString, 4> m_notes;

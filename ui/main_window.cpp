@@ -10,6 +10,8 @@
 #include "ui/inspect/inspector.h"
 #include "ui/inspect/live_card.h"
 #include "ui/models/models_page.h"
+#include "ui/server/server_page.h"
+#include "ui/server_link.h"
 #include "ui/settings.h"
 #include "ui/stats_history.h"
 #include "ui/status_line.h"
@@ -44,12 +46,13 @@ constexpr int narrowWidth = 1180; // rail, chats, 500 px of chat and the inspect
 
 } // namespace
 
-MainWindow::MainWindow(Theme &theme, EngineClient &client, Settings &settings, QWidget *parent)
+MainWindow::MainWindow(Theme &theme, EngineClient &client, Settings &settings, ServerControl *server, QWidget *parent)
     : QMainWindow(parent)
     , m_theme(theme)
     , m_client(client)
     , m_settings(settings)
     , m_history(new StatsHistory(client, this))
+    , m_serverLink(server ? new ServerLink(*server, client, this) : nullptr)
 {
     initResources();
     setWindowTitle(QStringLiteral("Lathe"));
@@ -74,6 +77,8 @@ void MainWindow::createPages()
     m_models = new ModelsPage(m_theme, m_client, m_settings);
     m_tune = new TunePage(m_theme, m_client, *m_history, m_settings);
     m_devices = new DevicesPage(m_theme, m_client);
+    if (m_serverLink)
+        m_server = new ServerPage(m_theme, m_client, *m_history, m_settings, *m_serverLink);
     m_enlarged = new EnlargedView(m_theme);
     m_chatSplitter = new QSplitter(Qt::Horizontal);
     m_chatSplitter->addWidget(m_chat);
@@ -105,12 +110,15 @@ void MainWindow::createLayout()
     m_rail->addPlace(RailIcon::Models, tr("Models"));
     m_rail->addPlace(RailIcon::Tune, tr("Tune"));
     m_rail->addPlace(RailIcon::Devices, tr("Devices"));
+    if (m_server)
+        m_rail->addPlace(RailIcon::Server, tr("Server"));
     connect(m_rail, &Rail::chosen, this, [this](int index) { showPlace(Place(index)); });
     m_stack = new QStackedWidget;
     for (QWidget *page :
          {static_cast<QWidget *>(m_chatSplitter), static_cast<QWidget *>(m_models), static_cast<QWidget *>(m_tune),
-          static_cast<QWidget *>(m_devices), static_cast<QWidget *>(m_enlarged)})
-        m_stack->addWidget(page);
+          static_cast<QWidget *>(m_devices), static_cast<QWidget *>(m_server), static_cast<QWidget *>(m_enlarged)})
+        if (page)
+            m_stack->addWidget(page);
     m_progress = new NoticeBar(m_theme);
     m_notice = new NoticeBar(m_theme);
 
@@ -127,6 +135,8 @@ void MainWindow::createLayout()
     row->addLayout(content, 1);
     setCentralWidget(center);
     m_status = new StatusLine(m_theme, m_client, *m_history);
+    if (m_serverLink)
+        m_status->setServer(*m_serverLink);
     setStatusBar(m_status);
     setDockOptions(QMainWindow::AllowTabbedDocks | QMainWindow::AnimatedDocks);
 }
@@ -199,7 +209,7 @@ void MainWindow::showPlace(Place place)
         enlarge(nullptr);
     m_stack->setCurrentIndex(int(place));
     m_rail->setCurrent(int(place));
-    QWidget *const pages[] = {m_chat, m_models, m_tune, m_devices};
+    QWidget *const pages[] = {m_chat, m_models, m_tune, m_devices, m_server};
     pages[place]->setFocus();
 }
 
@@ -234,6 +244,11 @@ std::optional<double> MainWindow::workloadProgress() const
 QString MainWindow::workloadFault() const
 {
     return m_tune->tuner()->fault();
+}
+
+void MainWindow::explainLastAnswer()
+{
+    m_chat->explainLast();
 }
 
 void MainWindow::enlarge(LiveCard *card)

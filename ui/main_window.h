@@ -26,6 +26,9 @@ class LiveCard;
 class ModelsPage;
 class NoticeBar;
 class Rail;
+class ServerControl;
+class ServerLink;
+class ServerPage;
 class Settings;
 class StatsHistory;
 class StatusLine;
@@ -37,9 +40,11 @@ class TunePage;
 class MainWindow : public QMainWindow {
     Q_OBJECT
 public:
-    enum Place { ChatPlace, ModelsPlace, TunePlace, DevicesPlace };
+    enum Place { ChatPlace, ModelsPlace, TunePlace, DevicesPlace, ServerPlace };
 
-    MainWindow(Theme &theme, EngineClient &client, Settings &settings, QWidget *parent = nullptr);
+    /// Without a `server` there is no place for one. \pre `server` outlives this
+    MainWindow(Theme &theme, EngineClient &client, Settings &settings, ServerControl *server = nullptr,
+               QWidget *parent = nullptr);
     ~MainWindow() override;
 
     void showPlace(Place place);
@@ -48,6 +53,8 @@ public:
     void openModel(const QString &path);
     /// Asks in a chat of its own, as the tour does.
     void ask(const QString &question);
+    /// Says what the last answer of the shown chat took its time for.
+    void explainLastAnswer();
     /// Shows one card over the whole content area; null goes back to the place before.
     void enlarge(LiveCard *card);
     /// The names of the live cards, in the order of the column, and enlarge() by name; an empty name goes back.
@@ -69,6 +76,8 @@ public:
     [[nodiscard]] TunePage *tunePage() const { return m_tune; }
     [[nodiscard]] DevicesPage *devicesPage() const { return m_devices; }
     [[nodiscard]] ChatPage *chatPage() const { return m_chat; }
+    [[nodiscard]] ServerPage *serverPage() const { return m_server; } ///< null without a server
+    [[nodiscard]] ServerLink *serverLink() const { return m_serverLink; }
     [[nodiscard]] StatusLine *statusLine() const { return m_status; }
     [[nodiscard]] NoticeBar *notice() const { return m_notice; }
     [[nodiscard]] NoticeBar *progress() const { return m_progress; }
@@ -110,6 +119,8 @@ private:
     ModelsPage *m_models = nullptr;
     TunePage *m_tune = nullptr;
     DevicesPage *m_devices = nullptr;
+    ServerLink *m_serverLink = nullptr;
+    ServerPage *m_server = nullptr;
     EnlargedView *m_enlarged = nullptr;
     StatusLine *m_status = nullptr;
     NoticeBar *m_notice = nullptr;

@@ -51,8 +51,10 @@ void MainWindow::createActions()
     m_menu->addSeparator();
     addShortcut(m_menu, tr("Quit"), Qt::CTRL | Qt::Key_Q, [this] { close(); });
 
-    const QString names[] = {tr("Chat"), tr("Models"), tr("Tune"), tr("Devices")};
-    for (int i = 0; i < 4; ++i) {
+    QStringList names{tr("Chat"), tr("Models"), tr("Tune"), tr("Devices")};
+    if (m_server)
+        names << tr("Server");
+    for (int i = 0; i < names.size(); ++i) {
         const QKeySequence keys(Qt::CTRL | Qt::Key(Qt::Key_1 + i));
         auto *shortcut = new QShortcut(keys, this);
         connect(shortcut, &QShortcut::activated, this, [this, i] { showPlace(Place(i)); });

@@ -8,13 +8,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
 
 namespace ui {
 
 namespace {
 
-constexpr std::size_t rememberedRequests = 64;
 constexpr qsizetype rememberedMarkers = 32;
 constexpr double resortSeconds = 0.25;
 constexpr double rateSeconds = 2;
@@ -88,11 +86,19 @@ StatsHistory::StatsHistory(EngineClient &client, QObject *parent)
     , m_bins(std::size_t(binCount))
 {
     connect(&client, &EngineClient::stepsTaken, this, &StatsHistory::take);
-    connect(&client, &EngineClient::requestSubmitted, this, [this](quint64 id) { m_submitted[id] = localSeconds(); });
-    connect(&client, &EngineClient::requestFinished, this, [this](quint64 id) { finish(id); });
+    connect(&client, &EngineClient::requestTaken, this, [this](const engine::RequestAccepted &accepted) {
+        takeTime(accepted.arrivedAt);
+        m_spans.accept(accepted);
+        emit changed();
+    });
+    connect(&client, &EngineClient::requestFinished, this, [this](quint64, const engine::RequestFinished &end) {
+        m_spans.finish(end);
+        emit changed();
+    });
     connect(&client, &EngineClient::modelLoaded, this, [this](const engine::ModelInfo &info) {
         m_effective = info.effective;
         m_hasEffective = true;
+        m_latencies.clear();
     });
     connect(&client, &EngineClient::parametersApplied, this, &StatsHistory::takeApplied);
     connect(&client, &EngineClient::noticed, this,
@@ -101,7 +107,15 @@ StatsHistory::StatsHistory(EngineClient &client, QObject *parent)
 
 double StatsHistory::now() const
 {
-    return m_steps == 0 ? 0 : std::max(m_last.time, localSeconds() - m_offset);
+    return m_hasClock ? std::max(m_last.time, localSeconds() - m_offset) : 0;
+}
+
+// What the engine tells reaches us some time later; the smallest delay seen is nearest to the truth.
+void StatsHistory::takeTime(double engineSeconds)
+{
+    const double offset = localSeconds() - engineSeconds;
+    m_offset = m_hasClock ? std::min(m_offset, offset) : offset;
+    m_hasClock = true;
 }
 
 void StatsHistory::takeApplied(const engine::ParametersApplied &applied)
@@ -122,10 +136,8 @@ void StatsHistory::addMarker(const Marker &marker)
 
 void StatsHistory::take(const std::vector<engine::StepStats> &steps)
 {
-    const double local = localSeconds();
     for (const engine::StepStats &step : steps) {
-        // A step reaches us some time after its end; the smallest delay seen is nearest to the truth.
-        m_offset = m_steps == 0 ? local - step.time : std::min(m_offset, local - step.time);
+        takeTime(step.time);
         takeStep(step);
     }
     emit changed();
@@ -151,7 +163,8 @@ void StatsHistory::takeStep(const engine::StepStats &step)
         m_ttft.samples.push_back({step.time, float(ms)});
     for (const double ms : step.itlMs)
         m_itl.samples.push_back({step.time, float(ms)});
-    takeRows(step);
+    m_spans.take(step);
+    m_latencies.take(step, m_client);
 }
 
 // The tokens of a long step belong to all bins it lasted in, not to the one it ended in.
@@ -237,19 +250,11 @@ Percentiles StatsHistory::percentiles(Latency &latency, double now)
     latency.sortedAt = now;
     while (!latency.samples.empty() && latency.samples.front().time < now - latencySeconds)
         latency.samples.pop_front();
-    constexpr double none = std::numeric_limits<double>::quiet_NaN();
-    latency.cached = {none, none, none, int(latency.samples.size())};
-    if (latency.samples.empty())
-        return latency.cached;
     std::vector<float> values;
     values.reserve(latency.samples.size());
     for (const Sample &sample : latency.samples)
         values.push_back(sample.value);
-    std::sort(values.begin(), values.end());
-    const auto at = [&](double share) {
-        return double(values[std::min(values.size() - 1, std::size_t(std::ceil(share * double(values.size())) - 1))]);
-    };
-    latency.cached = {at(.50), at(.95), at(.99), int(values.size())};
+    latency.cached = percentilesOf(std::move(values));
     return latency.cached;
 }
 
@@ -271,53 +276,6 @@ std::vector<float> StatsHistory::gaps() const
             values.push_back(sample.value);
     }
     return values;
-}
-
-RequestSpan &StatsHistory::span(quint64 id)
-{
-    for (RequestSpan &known : m_requests) {
-        if (known.id == id)
-            return known;
-    }
-    if (m_requests.size() >= rememberedRequests) {
-        const auto done = std::find_if(m_requests.begin(), m_requests.end(), [](const auto &r) { return r.finished; });
-        m_requests.erase(done == m_requests.end() ? m_requests.begin() : done);
-    }
-    RequestSpan added;
-    added.id = id;
-    m_requests.push_back(added);
-    return m_requests.back();
-}
-
-void StatsHistory::takeRows(const engine::StepStats &step)
-{
-    using Phase = RequestSpan::Phase;
-    const double begin = step.time - step.duration;
-    for (const engine::StepRow &row : step.rows) {
-        RequestSpan &request = span(row.request);
-        if (request.segments.empty()) {
-            const double submitted = m_submitted.take(row.request);
-            if (submitted > 0)
-                request.segments.push_back({Phase::Queued, std::min(begin, submitted - m_offset), begin});
-        }
-        const bool decoded = std::any_of(request.segments.begin(), request.segments.end(),
-                                         [](const auto &s) { return s.phase == Phase::Decode; });
-        const Phase phase = row.prefillTokens == 0 ? Phase::Decode : decoded ? Phase::Recompute : Phase::Prefill;
-        const bool continues = !request.segments.empty() && request.segments.back().phase == phase;
-        if (!continues)
-            request.segments.push_back({phase, begin, step.time});
-        request.segments.back().end = step.time;
-    }
-}
-
-void StatsHistory::finish(quint64 id)
-{
-    m_submitted.remove(id);
-    for (RequestSpan &request : m_requests) {
-        if (request.id == id)
-            request.finished = true;
-    }
-    emit changed();
 }
 
 } // namespace ui

@@ -3,8 +3,9 @@
 
 #include "engine/api/events.h"
 #include "engine/api/stats.h"
+#include "ui/latency_book.h"
+#include "ui/request_spans.h"
 
-#include <QHash>
 #include <QList>
 #include <QObject>
 #include <QString>
@@ -15,27 +16,6 @@
 namespace ui {
 
 class EngineClient;
-
-/// P50, P95 and P99 of some samples; NaN without any.
-struct Percentiles {
-    double p50;
-    double p95;
-    double p99;
-    int samples = 0;
-};
-
-/// What one request did when, in engine seconds.
-struct RequestSpan {
-    enum class Phase { Queued, Prefill, Decode, Recompute };
-    struct Segment {
-        Phase phase;
-        double begin;
-        double end; ///< grows while it lasts
-    };
-    quint64 id = 0;
-    std::vector<Segment> segments;
-    bool finished = false;
-};
 
 /// The recent past of the engine as the plots need it: rates in bins, latencies, spans of requests.
 ///
@@ -50,7 +30,7 @@ public:
     static constexpr int binCount = 1200; ///< ten minutes
     static constexpr double latencySeconds = 60;
 
-    /// Engine seconds at this moment; 0 before the first step.
+    /// Engine seconds at this moment; 0 before the first request.
     [[nodiscard]] double now() const;
     /// The newest step, or null before the first; its rows are stale when nothing runs any more.
     [[nodiscard]] const engine::StepStats *lastStep() const { return m_steps == 0 ? nullptr : &m_last; }
@@ -71,8 +51,10 @@ public:
     /// Anything but zero within the last `seconds`: a scrolling plot can rest when false.
     [[nodiscard]] bool activeWithin(double seconds) const { return m_steps > 0 && now() - m_last.time < seconds; }
 
-    /// Oldest first, at most 64; finished ones leave first.
-    [[nodiscard]] const std::deque<RequestSpan> &requests() const { return m_requests; }
+    /// Oldest first, the last 256; finished ones leave first.
+    [[nodiscard]] const std::deque<RequestSpan> &requests() const { return m_spans.all(); }
+    /// Percentiles of all requests and of each chat.
+    [[nodiscard]] LatencyBook &latencies() { return m_latencies; }
 
     struct Marker {
         double time;
@@ -107,26 +89,25 @@ private:
 
     void take(const std::vector<engine::StepStats> &steps);
     void takeStep(const engine::StepStats &step);
-    void takeRows(const engine::StepStats &step);
     void takeApplied(const engine::ParametersApplied &applied);
     void addMarker(const Marker &marker);
     void spread(double begin, double end, double decode, double prefill);
-    void finish(quint64 id);
     Bin *binAt(double time);
     [[nodiscard]] double recentRate(double Bin::*figure) const;
     [[nodiscard]] static Percentiles percentiles(Latency &latency, double now);
-    RequestSpan &span(quint64 id);
+    void takeTime(double engineSeconds);
 
     EngineClient &m_client;
     std::vector<Bin> m_bins; ///< ring, bin k at index k % binCount
     qint64 m_newestBin = -1;
     engine::StepStats m_last;
     quint64 m_steps = 0;
+    bool m_hasClock = false;
     double m_offset = 0; ///< local seconds minus engine seconds, as small as ever seen
     mutable Latency m_ttft;
     mutable Latency m_itl;
-    std::deque<RequestSpan> m_requests;
-    QHash<quint64, double> m_submitted; ///< local seconds, until its first step
+    RequestSpans m_spans;
+    LatencyBook m_latencies;
     QList<Marker> m_markers;
     engine::EngineConfig m_effective; ///< to say what a change was
     bool m_hasEffective = false;

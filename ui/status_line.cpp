@@ -3,11 +3,13 @@
 
 #include "ui/engine_client.h"
 #include "ui/format.h"
+#include "ui/server_link.h"
 #include "ui/stats_history.h"
 #include "ui/widgets/paint.h"
 
 #include <QPainter>
 #include <QTimerEvent>
+#include <QUrl>
 
 #include <algorithm>
 #include <cmath>
@@ -35,9 +37,17 @@ StatusLine::StatusLine(Theme &theme, EngineClient &client, StatsHistory &history
     connect(&client, &EngineClient::loadFailed, this, now);
     connect(&client, &EngineClient::modelUnloaded, this, now);
     connect(&client, &EngineClient::requestSubmitted, this, now);
+    connect(&client, &EngineClient::requestTaken, this, now);
     connect(&client, &EngineClient::requestFinished, this, now);
     connect(&client, &EngineClient::parametersApplied, this, now);
     connect(&theme, &Theme::changed, this, qOverload<>(&QWidget::update));
+    refresh();
+}
+
+void StatusLine::setServer(const ServerLink &server)
+{
+    m_server = &server;
+    connect(&server, &ServerLink::stateChanged, this, [this] { refresh(); });
     refresh();
 }
 
@@ -68,6 +78,8 @@ QList<QPair<QString, QString>> StatusLine::items() const
     items.append({tr("waiting"), format::count(active - running)});
     const double rate = active > 0 ? m_history.decodeRate() : 0;
     items.append({tr("decode"), tr("%1 tok/s").arg(format::count(std::llround(rate)))});
+    if (m_server && !m_server->baseUrl().isEmpty())
+        items.append({tr("server"), QUrl(m_server->baseUrl()).authority()});
     return items;
 }
 

@@ -12,6 +12,7 @@
 namespace ui {
 
 class EngineClient;
+class ServerLink;
 class StatsHistory;
 
 /// The one line at the foot that is always true: model, backend, requests, KV pages in use, tokens per second.
@@ -25,6 +26,8 @@ public:
     /// The line as plain text, also its accessible description.
     [[nodiscard]] QString text() const;
     void refresh();
+    /// From now on the line also says where the server listens.
+    void setServer(const ServerLink &server);
 
 protected:
     void paintEvent(QPaintEvent *event) override;
@@ -36,6 +39,7 @@ private:
     Theme &m_theme;
     EngineClient &m_client;
     StatsHistory &m_history;
+    const ServerLink *m_server = nullptr;
     QList<QPair<QString, QString>> m_items; ///< muted name, value
     QBasicTimer m_timer;
 };

@@ -4,10 +4,12 @@
 #include "engine/library/model_store.h"
 #include "ui/engine_client.h"
 #include "ui/main_window.h"
+#include "ui/server_link.h"
 #include "ui/settings.h"
 #include "ui/theme.h"
 
 #include <QApplication>
+#include <QDialog>
 #include <QDir>
 #include <QElapsedTimer>
 #include <QEventLoop>
@@ -111,10 +113,10 @@ struct TourSettings : Settings {
 /// The script: what is asked and which views are taken.
 class Tour {
 public:
-    Tour(std::unique_ptr<engine::Engine> engine, const QString &folder)
+    Tour(std::unique_ptr<engine::Engine> engine, const QString &folder, ServerControl *server)
         : m_folder(folder)
         , m_client(std::move(engine))
-        , m_window(m_theme, m_client, m_settings)
+        , m_window(m_theme, m_client, m_settings, server)
     {
         engine::SamplingParams sampling;
         sampling.temperature = 0; // the same words every time
@@ -142,11 +144,13 @@ public:
         large();
         finish();
         picture("chat");
+        why();
         ask(secondQuestions);
         tune();
         finish();
         compare();
         machine();
+        serve();
     }
 
 private:
@@ -225,6 +229,36 @@ private:
         picture("tune-compared");
     }
 
+    // What the last answer took its time for.
+    void why()
+    {
+        m_window.explainLastAnswer();
+        auto *dialog = m_window.findChild<QDialog *>(QStringLiteral("sentences"));
+        if (!dialog)
+            throw TourFault{failed, QStringLiteral("nothing is known of how the last answer came to be")};
+        picture("why", dialog);
+        dialog->close();
+    }
+
+    void serve()
+    {
+        ServerLink *server = m_window.serverLink();
+        if (!server)
+            return;
+        m_window.showPlace(MainWindow::ServerPlace);
+        server->start({0, true});
+        const bool ended = waitUntil(
+            [&] {
+                const ServerState::Phase phase = server->state().phase;
+                return phase == ServerState::Phase::Running || phase == ServerState::Phase::Failed;
+            },
+            loadLimitMs);
+        if (!ended || server->state().phase == ServerState::Phase::Failed)
+            throw TourFault{failed, QStringLiteral("the server did not start: %1").arg(server->sentence())};
+        picture("server");
+        server->stop();
+    }
+
     void machine()
     {
         m_window.showPlace(MainWindow::ModelsPlace);
@@ -244,7 +278,7 @@ private:
     }
 
     // Both themes of the same moment; the second switch goes back to where the session was.
-    void picture(const char *view)
+    void picture(const char *view, QWidget *shown = nullptr)
     {
         settle();
         for (const ThemeMode mode : {ThemeMode::Dark, ThemeMode::Light}) {
@@ -253,7 +287,7 @@ private:
             const QString path =
                 QStringLiteral("%1/%2-%3.png")
                     .arg(m_folder, QLatin1String(view), QLatin1String(mode == ThemeMode::Dark ? "dark" : "light"));
-            if (!m_window.grab().save(path))
+            if (!(shown ? shown : &m_window)->grab().save(path))
                 throw TourFault{failed, QStringLiteral("%1: cannot be written").arg(path)};
         }
         m_theme.setMode(ThemeMode::Dark);
@@ -285,7 +319,7 @@ QString findModel(const QString &wanted)
 
 } // namespace
 
-int runTour(std::unique_ptr<engine::Engine> engine, const QString &folder, const QString &model)
+int runTour(std::unique_ptr<engine::Engine> engine, const QString &folder, const QString &model, ServerControl *server)
 {
     TourFault fault{done, {}};
     try {
@@ -293,7 +327,7 @@ int runTour(std::unique_ptr<engine::Engine> engine, const QString &folder, const
         if (!QDir().mkpath(folder))
             throw TourFault{failed, QStringLiteral("%1: the folder cannot be made").arg(folder)};
         const OwnFolders own;
-        Tour(std::move(engine), folder).play(path);
+        Tour(std::move(engine), folder, server).play(path);
     } catch (const TourFault &found) {
         fault = found;
     } catch (const std::exception &found) {

@@ -12,7 +12,6 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <filesystem>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -32,17 +31,6 @@ struct ServeOptions {
     std::int64_t maxQueuedTokens = 0;
 };
 
-/// How clients call the model: the name given, else the name of its file or folder.
-std::string servedName(const ServeOptions &o, const engine::ModelInfo &info)
-{
-    if (!o.name.empty())
-        return o.name;
-    std::filesystem::path path(info.path);
-    if (!path.has_filename())
-        path = path.parent_path();
-    return path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
-}
-
 /// The key in force; a random one is `made`.
 std::string chooseKey(const ServeOptions &o, bool &made)
 {
@@ -55,21 +43,6 @@ std::string chooseKey(const ServeOptions &o, bool &made)
                         + ", which other machines can reach; without a key only the loopback is served");
     made = !o.noKey && o.server.apiKey.empty();
     return made ? serve::randomKey() : o.server.apiKey;
-}
-
-serve::ServedModel servedModel(const ServeOptions &o, const engine::ModelInfo &info, const Context &context)
-{
-    serve::ServedModel model;
-    model.info = info;
-    model.name = servedName(o, info);
-    model.text = engine::openTextModel(info.path);
-    try {
-        model.templates = engine::openTemplates(info.path);
-    } catch (const Error &error) {
-        if (!context.quiet)
-            printWarning(std::string(error.what()) + "; chats cannot be served");
-    }
-    return model;
 }
 
 void announce(const serve::Server &server, const std::string &model, const std::string &madeKey, const Context &context)
@@ -111,7 +84,10 @@ void serveModel(ServeOptions &o, Context &context)
         engine::RequestRunner runner(*engine);
         return loadModel(runner, o.model, config, context);
     }();
-    const serve::ServedModel model = servedModel(o, info, context);
+    std::string lack;
+    const serve::ServedModel model = serve::openServedModel(info, o.name, &lack);
+    if (!lack.empty() && !context.quiet)
+        printWarning(lack);
     o.server.onOtherEvent = [quiet = context.quiet](const engine::Event &event) {
         if (const auto *changed = std::get_if<engine::ModelFileChanged>(&event); changed && !quiet)
             printWarning(changed->path + ": " + changed->what);

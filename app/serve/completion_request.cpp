@@ -114,6 +114,13 @@ void readCommon(const Fields &fields, CompletionRequest &request)
     }
 }
 
+/// Who asks behind the program, as it says; whatever is no text says nothing.
+std::string readUser(const Fields &fields)
+{
+    const Json *user = fields.find("user");
+    return user && user->is_string() ? user->get<std::string>() : std::string();
+}
+
 /// The form of the answer. The engine itself judges a schema.
 void readResponseFormat(const Fields &fields, engine::Request &request)
 {
@@ -189,6 +196,7 @@ CompletionRequest readChat(const Json &body, const engine::ModelInfo &model)
     readCommon(fields, request);
     engine::Request prompt;
     prompt.messages = readMessages(body);
+    prompt.client = readUser(fields);
     prompt.sampling = readSampling(fields, model.sampling, true);
     prompt.priority = static_cast<int>(fields.integer("priority", -1'000'000, 1'000'000).value_or(0));
     const auto top = fields.integer("top_logprobs", 0, maxTopLogprobs);
@@ -208,6 +216,7 @@ CompletionRequest readCompletion(const Json &body, const engine::ModelInfo &mode
     CompletionRequest request;
     readCommon(fields, request);
     engine::Request common;
+    common.client = readUser(fields);
     common.sampling = readSampling(fields, model.sampling, false);
     common.priority = static_cast<int>(fields.integer("priority", -1'000'000, 1'000'000).value_or(0));
     common.sampling.logprobs = static_cast<int>(fields.integer("logprobs", 0, maxTopLogprobs).value_or(-1));

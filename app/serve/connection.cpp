@@ -150,6 +150,7 @@ RequestHead Connection::headOf(const Parser &parser)
     head.target = std::string(message.target());
     head.authorization = std::string(message[http::field::authorization]);
     head.contentType = std::string(message[http::field::content_type]);
+    head.userAgent = std::string(message[http::field::user_agent]);
     for (const auto &field : message) {
         if (field.name() == http::field::host)
             head.hosts.emplace_back(field.value());
@@ -219,6 +220,7 @@ void Connection::onRequest()
     auto request = std::make_shared<HttpRequest>();
     request->head = headOf(*m_parser);
     request->body = std::move(m_parser->get().body());
+    m_userAgent = request->head.userAgent;
     m_parser.reset();
     m_headSeen = false;
     m_shared.work([self = shared_from_this(), request] {

@@ -107,6 +107,7 @@ private:
     bool m_peerDone = false; ///< nothing more comes from the client
     bool m_chunked = true;   ///< the client takes chunks
     Clock::time_point m_requestStart;
+    std::string m_userAgent; ///< of the last request
     std::size_t m_lingered = 0;
 
     std::string m_pending; ///< to be written after what is being written

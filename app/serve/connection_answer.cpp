@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/serve/api_error.h"
+#include "app/serve/client_name.h"
 #include "app/serve/connection.h"
 
 #include <boost/asio/post.hpp>
@@ -12,6 +13,8 @@ void Connection::submit(CompletionRequest request)
 {
     m_answer = makeAnswer(request, m_shared.api.newAnswer(request.chat));
     std::vector<engine::Request> prompts = std::move(request.prompts);
+    for (engine::Request &prompt : prompts)
+        prompt.client = clientName(m_userAgent, prompt.client);
     m_request = std::move(request);
     m_state = State::Answering;
     m_accepted = m_ended = 0;

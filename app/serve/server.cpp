@@ -146,7 +146,7 @@ private:
         if (error)
             throw engine::Error(engine::ErrorCode::IoError,
                                 "cannot listen on " + m_options.host + " port " + std::to_string(m_options.port) + ": "
-                                    + error.message() + "; another one is chosen with --port");
+                                    + error.message() + "; " + m_options.otherPort);
         m_port = m_acceptor.local_endpoint().port();
     }
 

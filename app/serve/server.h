@@ -14,8 +14,9 @@ namespace serve {
 
 struct ServerOptions {
     std::string host = "127.0.0.1";
-    int port = 8642;                     ///< 0 = any free one
-    std::string apiKey;                  ///< empty = everybody may ask
+    int port = 8642;                                             ///< 0 = any free one
+    std::string apiKey;                                          ///< empty = everybody may ask
+    std::string otherPort = "another one is chosen with --port"; ///< said when the port is taken
     std::vector<std::string> otherNames; ///< further names of this machine that a Host line may hold
     int ioThreads = 2;                   ///< for all connections together
     bool vllmMetricNames = false;
@@ -25,6 +26,10 @@ struct ServerOptions {
 
 /// Whether only this machine can reach the address.
 [[nodiscard]] bool isLoopback(const std::string &host);
+/// A model ready to be served under `name`; an empty one means that of its file or folder. What it lacks for some of
+/// the paths is said in `lack`. \throws Error when its tokenizer cannot be read
+[[nodiscard]] ServedModel openServedModel(const engine::ModelInfo &info, const std::string &name = {},
+                                          std::string *lack = nullptr);
 /// A new random key, 43 letters and digits.
 [[nodiscard]] std::string randomKey();
 

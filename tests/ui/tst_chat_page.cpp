@@ -166,6 +166,14 @@ void TestChatPage::figuresUnderTheAnswer()
     const QString footer = rig.page->view()->document().message(1).view.footer.text;
     for (const char *part : {"TTFT", "tok/s", "64 tokens", "prompt 24 (16 cached)"})
         QVERIFY2(footer.contains(QLatin1String(part)), qPrintable(footer));
+    const MessageRecord answer = rig.branch()[1];
+    QVERIFY(!answer.facts.isEmpty());
+    rig.page->explainLast();
+    auto *dialog = rig.page->findChild<QDialog *>(QStringLiteral("sentences"));
+    QVERIFY(dialog);
+    QVERIFY2(dialog->accessibleDescription().contains(QStringLiteral("first token came after")),
+             qPrintable(dialog->accessibleDescription()));
+    dialog->close();
     QCOMPARE(rig.page->contextMeter()->used(), 24 + 64);
     QCOMPARE(rig.page->contextMeter()->total(), rig.client->model()->effective.maxModelLen);
 }

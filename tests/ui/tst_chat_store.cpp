@@ -67,6 +67,7 @@ void TestChatStore::keepsRecords()
         m.reasoning = QStringLiteral("the user wants 🙂");
         m.toolCalls = QStringLiteral("\x1Eweather\x1F{\"city\": \"Bonn\"}");
         m.reasoningMs = 3214.5;
+        m.facts = QStringLiteral("slow {\"ttftMs\":1}");
         c.headId = m.id;
         opened.store.put(c);
         opened.store.put(m);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/support/fake_engine.h"
+#include "tests/support/fake_server_control.h"
 #include "ui/chat/chat_page.h"
 #include "ui/chat/composer.h"
 #include "ui/engine_client.h"
 #include "ui/inspect/inspector.h"
 #include "ui/inspect/live_card.h"
 #include "ui/main_window.h"
+#include "ui/server/server_page.h"
 #include "ui/settings.h"
 #include "ui/status_line.h"
 #include "ui/tune/parameter_panel.h"
@@ -62,6 +64,24 @@ private slots:
         QVERIFY(m_window->inspector()->isVisible());
         QTest::keyClick(m_window.get(), Qt::Key_Q, Qt::ControlModifier);
         QVERIFY(!m_window->isVisible());
+    }
+
+    void theServerHasAPlaceWhereThereIsOne()
+    {
+        QVERIFY(!m_window->serverPage());
+        FakeServerControl control;
+        MainWindow window(m_theme, *m_client, *m_settings, &control);
+        m_window->hide();
+        window.show();
+        window.activateWindow();
+        QVERIFY(QTest::qWaitForWindowActive(&window));
+        QTest::keyClick(&window, Qt::Key_5, Qt::ControlModifier);
+        QCOMPARE(window.place(), MainWindow::ServerPlace);
+        QVERIFY(window.serverPage()->isVisible());
+        window.enlargeCard(QStringLiteral("latency"));
+        QVERIFY(!window.serverPage()->isVisible());
+        window.enlargeCard({});
+        QVERIFY(window.serverPage()->isVisible());
     }
 
     void statusIsAlwaysTrue()

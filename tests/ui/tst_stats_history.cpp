@@ -134,14 +134,19 @@ private slots:
         b.rows = {row(9, 0, 1)};
         c.rows = {row(9, 64, 0)}; // preempted, computed again
         d.rows = {row(9, 0, 1)};
-        emit m_client->requestSubmitted(9);
+        c.preempted = {9};
+        engine::RequestAccepted accepted;
+        accepted.id = 9;
+        accepted.arrivedAt = 9.5;
+        emit m_client->requestTaken(accepted);
         emit m_client->stepsTaken({a, b, c, d});
         QCOMPARE(m_history->requests().size(), std::size_t(1));
         std::vector<Phase> phases;
         for (const auto &segment : m_history->requests().front().segments)
             phases.push_back(segment.phase);
         QVERIFY((phases
-                 == std::vector<Phase>{Phase::Queued, Phase::Prefill, Phase::Decode, Phase::Recompute, Phase::Decode}));
+                 == std::vector<Phase>{Phase::Queued, Phase::Prefill, Phase::Decode, Phase::Preempted, Phase::Recompute,
+                                       Phase::Decode}));
         engine::RequestFinished end;
         end.id = 9;
         emit m_client->requestFinished(9, end);
@@ -151,14 +156,22 @@ private slots:
     void requestsAreBounded()
     {
         std::vector<engine::StepStats> steps;
-        for (int i = 1; i <= 200; ++i) {
+        for (int i = 1; i <= 600; ++i) {
             engine::StepStats step = stepAt(10 + i * 0.01, 0.01, 1, 0);
             step.rows = {row(quint64(i), 0, 1)};
             steps.push_back(step);
         }
         emit m_client->stepsTaken(steps);
-        QCOMPARE(m_history->requests().size(), std::size_t(64));
-        QCOMPARE(m_history->requests().back().id, quint64(200));
+        QCOMPARE(m_history->requests().size(), std::size_t(256));
+        QCOMPARE(m_history->requests().back().id, quint64(256)); // while all of them run
+        engine::RequestFinished end;
+        end.id = 7;
+        emit m_client->requestFinished(7, end);
+        engine::StepStats step = stepAt(20, 0.01, 1, 0);
+        step.rows = {row(700, 0, 1)};
+        emit m_client->stepsTaken({step});
+        QCOMPARE(m_history->requests().size(), std::size_t(256));
+        QCOMPARE(m_history->requests().back().id, quint64(700));
     }
 
     void changedKnobBecomesAMarker()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/support/fake_engine.h"
+#include "tests/support/fake_server_control.h"
 #include "ui/tour.h"
 
 #include <QApplication>
@@ -37,15 +38,18 @@ private slots:
     void onePictureOfEveryViewInBothThemes()
     {
         const QString folder = qEnvironmentVariable("LATHE_TOUR_DIR", m_dir.filePath(QStringLiteral("tour")));
-        QCOMPARE(ui::runTour(fakeEngine(), folder, m_model), 0);
-        for (const char *view : {"start", "chat-streaming", "chat", "models", "tune", "tune-running", "tune-compared", "devices", "large-throughput",
-                                 "large-batch", "large-pages", "large-devices"}) {
+        FakeServerControl server;
+        QCOMPARE(ui::runTour(fakeEngine(), folder, m_model, &server), 0);
+        for (const char *view :
+             {"start", "chat-streaming", "chat", "models", "tune", "tune-running", "tune-compared", "devices",
+              "large-throughput", "large-batch", "large-pages", "large-devices", "large-latency", "server", "why"}) {
             const QImage dark(QStringLiteral("%1/%2-dark.png").arg(folder, QLatin1String(view)));
             const QImage light(QStringLiteral("%1/%2-light.png").arg(folder, QLatin1String(view)));
             QVERIFY2(!dark.isNull() && !light.isNull(), view);
             QCOMPARE(dark.size(), light.size());
-            QVERIFY2(dark.pixelColor(20, 400).lightnessF() < 0.3, view);
-            QVERIFY2(light.pixelColor(20, 400).lightnessF() > 0.8, view);
+            const QPoint at(20, dark.height() * 2 / 5);
+            QVERIFY2(dark.pixelColor(at).lightnessF() < 0.3, view);
+            QVERIFY2(light.pixelColor(at).lightnessF() > 0.8, view);
         }
     }
 

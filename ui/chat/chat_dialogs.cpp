@@ -76,6 +76,30 @@ void askToOpenLink(QWidget *parent, const QString &address)
     dialog->open();
 }
 
+void showSentences(QWidget *parent, const QString &title, const QStringList &sentences)
+{
+    QDialog *dialog = makeDialog(parent, title);
+    dialog->setObjectName(QStringLiteral("sentences"));
+    QString all;
+    for (const QString &sentence : sentences) {
+        QLabel *label = plainLabel(sentence, dialog);
+        label->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+        label->setProperty("tone", all.isEmpty() ? QVariant() : QVariant(QStringLiteral("muted")));
+        dialog->layout()->addWidget(label);
+        all += sentence + u'\n';
+    }
+    dialog->setAccessibleDescription(all.trimmed());
+    auto *buttons = new QDialogButtonBox(QDialogButtonBox::Close, dialog);
+    QPushButton *copy = buttons->addButton(tr("Copy"), QDialogButtonBox::ActionRole);
+    dialog->layout()->addWidget(buttons);
+    QObject::connect(copy, &QPushButton::clicked, dialog, [all] { QApplication::clipboard()->setText(all); });
+    QObject::connect(buttons, &QDialogButtonBox::rejected, dialog, &QDialog::reject);
+    buttons->button(QDialogButtonBox::Close)->setFocus();
+    constexpr int width = 500;
+    dialog->resize(width, dialog->layout()->heightForWidth(width));
+    dialog->open();
+}
+
 void editSystemPrompt(QWidget *parent, const QString &prompt, const std::function<void(const QString &)> &accepted)
 {
     QDialog *dialog = makeDialog(parent, tr("System prompt"));

@@ -46,6 +46,8 @@ public:
     void flush();
     void regenerateLast();
     void stop();
+    /// Says what the last answer shown took its time for, when that is known.
+    void explainLast() { showWhy(lastOf(QStringLiteral("assistant"))); }
 
     [[nodiscard]] qint64 currentChat() const { return m_chat; }
     [[nodiscard]] ChatModel &model() const { return *m_model; }
@@ -88,6 +90,7 @@ private:
     void takeSend(const QString &text);
     void doAction(qint64 messageId, const QString &action);
     void showMessageMenu(qint64 messageId, const QPoint &at);
+    void showWhy(qint64 messageId);
     void beginEdit(qint64 messageId);
     void cancelEdit();
     void editLast();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/chat/chat_page.h"
 
+#include "ui/chat/answer_facts.h"
 #include "ui/chat/chat_dialogs.h"
 #include "ui/chat/chat_list.h"
 #include "ui/chat/chat_model.h"
@@ -125,6 +126,8 @@ void ChatPage::doAction(qint64 messageId, const QString &name)
         m_runner->regenerate(m_chat, messageId);
     else if (name == action::previousVariant || name == action::nextVariant)
         m_model->showVariant(m_chat, messageId, name == action::nextVariant ? 1 : -1);
+    else if (name == action::why)
+        showWhy(messageId);
     else if (name == action::continueInNewChat)
         continueInNewChat();
     else if (name == action::shorten)
@@ -153,10 +156,22 @@ void ChatPage::showMessageMenu(qint64 messageId, const QPoint &at)
             menu->addAction(m_view->document().message(index).view.unfolded ? tr("Hide the reasoning")
                                                                             : tr("Show the reasoning"),
                             this, [this, index, target] { m_view->trigger(index, target); });
-        else if (target.kind == BlockTarget::Kind::Action && target.id != action::copy)
+        else if (target.kind == BlockTarget::Kind::Action && target.id != action::copy && target.id != action::why)
             menu->addAction(target.label, this, [this, messageId, name = target.id] { doAction(messageId, name); });
     }
+    if (AnswerFacts::fromText(message->facts))
+        menu->addAction(tr("Why was this slow?"), this, [this, messageId] { showWhy(messageId); });
     menu->popup(at);
+}
+
+void ChatPage::showWhy(qint64 messageId)
+{
+    const MessageRecord *message = m_model->message(m_chat, messageId);
+    const auto facts = message ? AnswerFacts::fromText(message->facts) : std::nullopt;
+    if (!facts)
+        return;
+    const SlowVerdict verdict = whySlow(*facts);
+    showSentences(this, verdict.slow ? tr("Why was this slow?") : tr("Not slow"), verdict.sentences);
 }
 
 void ChatPage::beginEdit(qint64 messageId)

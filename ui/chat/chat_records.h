@@ -45,6 +45,7 @@ struct MessageRecord {
     double tokensPerSecond = 0;
     double reasoningMs = 0; ///< from the first thought to what came after them; 0 = unknown
     qint64 createdMs = 0;
+    QString facts; ///< of an answer, as answer_facts.h writes them; empty = unknown
     bool operator==(const MessageRecord &) const = default;
 };
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/chat/chat_runner.h"
 
+#include "ui/chat/answer_facts.h"
 #include "ui/chat/tool_calls.h"
 #include "ui/format.h"
+#include "ui/latency_book.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -67,6 +70,11 @@ ChatRunner::ChatRunner(EngineClient &client, ChatModel &model, QObject *parent)
     connect(&client, &EngineClient::reasoningAppended, this, &ChatRunner::takeReasoning);
     connect(&client, &EngineClient::toolCallsAppended, this, &ChatRunner::takeToolCalls);
     connect(&client, &EngineClient::requestFinished, this, &ChatRunner::takeFinished);
+    connect(&client, &EngineClient::stepsTaken, this, &ChatRunner::takeSteps);
+    connect(&client, &EngineClient::noticed, this, [this](const engine::EngineNotice &notice) {
+        for (Running &running : m_running)
+            running.notices << QString::fromStdString(notice.message);
+    });
 }
 
 void ChatRunner::send(qint64 chatId, const QString &text)
@@ -108,7 +116,7 @@ void ChatRunner::ask(qint64 chatId, qint64 parentId)
     request.messages = requestMessages(chat->record.systemPrompt, m_model.branch(chatId));
     request.sampling = m_client.sampling();
     const quint64 id = m_client.submit(std::move(request));
-    m_client.setRequestName(id, chat->record.title);
+    m_client.setRequestName(id, chat->record.title, QStringLiteral("chat %1").arg(chatId));
     Running &running = m_running[id];
     running.chatId = chatId;
     running.messageId = answer.id;
@@ -240,6 +248,36 @@ void ChatRunner::endThought(Running &running)
     emit thoughtOver(running.chatId, running.messageId, ms);
 }
 
+void ChatRunner::takeSteps(const std::vector<engine::StepStats> &steps)
+{
+    for (const engine::StepStats &step : steps) {
+        const std::size_t count = std::min(step.itlRequests.size(), step.itlMs.size());
+        for (std::size_t i = 0; i < count; ++i) {
+            if (const auto found = m_running.find(step.itlRequests[i]); found != m_running.end())
+                found->gaps.push_back(float(step.itlMs[i]));
+        }
+    }
+}
+
+// Empty for a request that the engine never took: its error says all.
+QString ChatRunner::factsOf(const Running &running, const engine::RequestFinished &result) const
+{
+    if (result.usage.promptTokens == 0)
+        return {};
+    AnswerFacts facts;
+    facts.usage = result.usage;
+    facts.timings = result.timings;
+    facts.story = result.story;
+    if (!running.gaps.empty()) {
+        const Percentiles gaps = percentilesOf(running.gaps);
+        facts.gapP50 = gaps.p50;
+        facts.gapP95 = gaps.p95;
+    }
+    facts.places = m_client.model() ? m_client.model()->effective.limits.maxNumSeqs : 0;
+    facts.notices = running.notices;
+    return facts.toText();
+}
+
 void ChatRunner::takeFinished(quint64 id, const engine::RequestFinished &result)
 {
     const auto found = m_running.find(id);
@@ -260,6 +298,7 @@ void ChatRunner::takeFinished(quint64 id, const engine::RequestFinished &result)
         message.cachedTokens = result.usage.cachedTokens;
         message.ttftMs = result.timings.ttftMs;
         message.tokensPerSecond = result.timings.tokensPerSecond;
+        message.facts = factsOf(running, result);
         m_model.putMessage(message);
     }
     emit finished(running.chatId, running.messageId);

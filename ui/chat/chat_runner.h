@@ -7,6 +7,9 @@
 #include <QElapsedTimer>
 #include <QHash>
 #include <QObject>
+#include <QStringList>
+
+#include <vector>
 
 namespace ui {
 
@@ -49,6 +52,8 @@ private:
         int cachedTokens = 0;
         int lastCall = -1; ///< of a tool
         double ttftMs = 0;
+        std::vector<float> gaps; ///< between tokens, in ms
+        QStringList notices;     ///< of the engine
         bool thinking = false;
         QElapsedTimer thoughtSince; ///< first reasoning
         QElapsedTimer since;        ///< submission
@@ -64,6 +69,8 @@ private:
     void append(const Running &running, const QString &text, MessagePart part);
     void endThought(Running &running);
     void takeFinished(quint64 id, const engine::RequestFinished &result);
+    void takeSteps(const std::vector<engine::StepStats> &steps);
+    [[nodiscard]] QString factsOf(const Running &running, const engine::RequestFinished &result) const;
     void showProgress(const Running &running);
     [[nodiscard]] const Running *running(qint64 chatId) const;
     [[nodiscard]] double speed(const Running &running) const;

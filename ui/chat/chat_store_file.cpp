@@ -61,6 +61,7 @@ MessageRecord readMessage(const QSqlQuery &row)
     m.reasoning = row.value(15).toString();
     m.toolCalls = row.value(16).toString();
     m.reasoningMs = row.value(17).toDouble();
+    m.facts = row.value(18).toString();
     return m;
 }
 
@@ -312,10 +313,10 @@ bool ChatStoreFile::apply(const MessageRecord &m, QSqlQuery &query)
                "INSERT OR REPLACE INTO message(id, chat_id, parent_id, role, text, state, reason, error, model, "
                "prompt_tokens, "
                "completion_tokens, cached_tokens, ttft_ms, tokens_per_second, created_ms, reasoning, tool_calls, "
-               "reasoning_ms) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+               "reasoning_ms, facts) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                {m.id, m.chatId, m.parentId, text(m.role), text(m.text), static_cast<int>(m.state), text(m.reason),
                 text(m.error), text(m.model), m.promptTokens, m.completionTokens, m.cachedTokens, m.ttftMs,
-                m.tokensPerSecond, m.createdMs, text(m.reasoning), text(m.toolCalls), m.reasoningMs})
+                m.tokensPerSecond, m.createdMs, text(m.reasoning), text(m.toolCalls), m.reasoningMs, text(m.facts)})
         && run(query, "DELETE FROM piece WHERE message_id = ?", {m.id});
 }
 
@@ -386,7 +387,8 @@ QVector<MessageRecord> ChatStoreFile::readMessages(qint64 chatId)
     query.setForwardOnly(true);
     run(query,
         "SELECT id, chat_id, parent_id, role, text, state, reason, error, model, prompt_tokens, completion_tokens, "
-        "cached_tokens, ttft_ms, tokens_per_second, created_ms, reasoning, tool_calls, reasoning_ms FROM message "
+        "cached_tokens, ttft_ms, tokens_per_second, created_ms, reasoning, tool_calls, reasoning_ms, facts FROM "
+        "message "
         "WHERE chat_id = ? ORDER BY id",
         {chatId});
     while (query.next())

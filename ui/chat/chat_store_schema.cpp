@@ -18,9 +18,9 @@ constexpr int applicationId = 0x4C617468;     // "Lath"
 constexpr qint64 fullCheckBytes = 64ll << 20; // checking a larger file would delay the start by seconds
 
 /// Step n brings version n to n + 1. Released steps never change.
-const std::array<QStringList, 3> &migrations()
+const std::array<QStringList, 4> &migrations()
 {
-    static const std::array<QStringList, 3> steps{
+    static const std::array<QStringList, 4> steps{
         QStringList{
             QStringLiteral(
                 "CREATE TABLE chat(id INTEGER PRIMARY KEY, title TEXT NOT NULL, title_edited INTEGER NOT NULL, "
@@ -49,6 +49,10 @@ const std::array<QStringList, 3> &migrations()
             QStringLiteral("ALTER TABLE message ADD COLUMN tool_calls TEXT NOT NULL DEFAULT ''"),
             QStringLiteral("ALTER TABLE message ADD COLUMN reasoning_ms REAL NOT NULL DEFAULT 0"),
             QStringLiteral("ALTER TABLE piece ADD COLUMN part INTEGER NOT NULL DEFAULT 0"),
+        },
+        QStringList{
+            // Why an answer took its time, as the engine told.
+            QStringLiteral("ALTER TABLE message ADD COLUMN facts TEXT NOT NULL DEFAULT ''"),
         },
     };
     return steps;
@@ -91,7 +95,7 @@ CheckResult checkColumns(QSqlDatabase &database)
           "message_count FROM chat LIMIT 1",
           "SELECT id, chat_id, parent_id, role, text, state, reason, error, model, prompt_tokens, "
           "completion_tokens, cached_tokens, ttft_ms, tokens_per_second, created_ms, reasoning, tool_calls, "
-          "reasoning_ms FROM message LIMIT 1",
+          "reasoning_ms, facts FROM message LIMIT 1",
           "SELECT id, message_id, text, part FROM piece LIMIT 1"}) {
         QSqlQuery query(database);
         if (!query.exec(QString::fromLatin1(sql)))

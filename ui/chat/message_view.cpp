@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/chat/message_view.h"
 
+#include "ui/chat/answer_facts.h"
 #include "ui/chat/tool_calls.h"
 #include "ui/format.h"
 
@@ -89,6 +90,8 @@ MessageFooter footerOf(const MessageRecord &message, const MessageSurroundings &
         footer.actions << make(action::previousVariant, QStringLiteral("‹ ") + place)
                        << make(action::nextVariant, QStringLiteral("›"));
     }
+    if (AnswerFacts::isSlow(message.facts))
+        footer.actions << make(action::why, tr("Why slow?"));
     footer.actions << make(action::copy, tr("Copy"));
     if (around.mayAsk)
         footer.actions << (user ? make(action::edit, tr("Edit")) : make(action::regenerate, tr("Regenerate")));

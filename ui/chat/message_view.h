@@ -22,6 +22,7 @@ inline constexpr auto copy = u"copy";
 inline constexpr auto edit = u"edit";
 inline constexpr auto regenerate = u"regenerate";
 inline constexpr auto stop = u"stop";
+inline constexpr auto why = u"why";
 inline constexpr auto previousVariant = u"variant-previous";
 inline constexpr auto nextVariant = u"variant-next";
 inline constexpr auto continueInNewChat = u"continue-new";

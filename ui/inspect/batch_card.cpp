@@ -56,19 +56,23 @@ void BatchCard::refresh()
 {
     m_rows.clear();
     const engine::StepStats *step = m_history.lastStep();
-    int tokens = 0;
+    int tokens = 0, ofClients = 0;
     for (const engine::StepRow &row : step ? step->rows : std::vector<engine::StepRow>()) {
         if (!m_client.isActive(row.request))
             continue;
         const QString name = QStringLiteral("#%1").arg(row.request);
-        m_rows.append({name, rowLabel(row), m_client.seriesOf(row.request), row.prefillTokens, row.decodeTokens});
+        const bool guest = m_client.isGuest(row.request);
+        ofClients += guest ? 1 : 0;
+        m_rows.append({name, rowLabel(row), m_client.seriesOf(row.request), row.prefillTokens, row.decodeTokens,
+                       guest ? m_client.requestName(row.request) : QString()});
         tokens += row.prefillTokens + row.decodeTokens;
     }
     setTitle(step ? tr("Batch, step %1").arg(format::count(qint64(step->step))) : tr("Batch"));
     if (step && !m_rows.isEmpty())
         setSummary(tr("%1 of %2 tokens · %3 of %4 sequences")
                        .arg(format::count(tokens), format::count(step->maxNumBatchedTokens),
-                            format::count(m_rows.size()), format::count(step->maxNumSeqs)));
+                            format::count(m_rows.size()), format::count(step->maxNumSeqs))
+                   + (ofClients > 0 ? tr(" · %1 of clients").arg(format::count(ofClients)) : QString()));
     else
         setSummary(tr("nothing runs"));
     if (isExpanded())

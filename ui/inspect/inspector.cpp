@@ -3,6 +3,7 @@
 
 #include "ui/inspect/batch_card.h"
 #include "ui/inspect/devices_card.h"
+#include "ui/inspect/latency_card.h"
 #include "ui/inspect/pages_card.h"
 #include "ui/inspect/throughput_card.h"
 #include "ui/settings.h"
@@ -43,6 +44,7 @@ Inspector::Inspector(Theme &theme, EngineClient &client, StatsHistory &history, 
     addCard(new BatchCard(theme, client, history, this));
     addCard(new PagesCard(theme, client, this));
     addCard(new DevicesCard(theme, client, this));
+    addCard(new LatencyCard(theme, client, history, this));
     restore();
     rebuild();
     connect(&m_theme, &Theme::changed, this, qOverload<>(&QWidget::update));
@@ -155,7 +157,7 @@ void Inspector::rebuild()
         if (!shown)
             continue;
         const bool grows = card->key() == QLatin1String("pages");
-        card->setMinimumHeight(grows ? 180 : card->sizeHint().height());
+        card->setMinimumHeight(grows ? 158 : card->sizeHint().height());
         card->setMaximumHeight(grows ? QWIDGETSIZE_MAX : card->sizeHint().height());
         m_layout->addWidget(card, grows ? 1 : 0);
         if (before)

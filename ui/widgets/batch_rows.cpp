@@ -23,13 +23,18 @@ void paint(QPainter &painter, const Theme &theme, const QRectF &rect, const QLis
     int most = 8; // a decode-only step must not look like full bars
     for (const BatchRow &row : rows)
         most = std::max(most, row.prefillTokens + row.decodeTokens);
-    const double nameWidth = 62, labelWidth = 150;
+    const bool named = std::any_of(rows.begin(), rows.end(), [](const BatchRow &row) { return !row.who.isEmpty(); });
+    const double numberWidth = 62, labelWidth = 150;
+    const double nameWidth = named ? numberWidth + std::clamp(rect.width() * .2, 60.0, 160.0) : numberWidth;
     const double barWidth = std::max(20.0, rect.width() - nameWidth - labelWidth);
     for (int i = 0; i < shown; ++i) {
         const BatchRow &row = rows[i];
         const double y = rect.y() + i * rowHeight + 4;
         paint::dot(painter, QPointF(rect.x() + 6, y + 6), Theme::series(row.series));
-        paint::text(painter, QRectF(rect.x() + 18, y - 4, nameWidth - 20, 20), row.name, theme.mono(12), c.text);
+        paint::text(painter, QRectF(rect.x() + 18, y - 4, numberWidth - 20, 20), row.name, theme.mono(12), c.text);
+        if (!row.who.isEmpty())
+            paint::text(painter, QRectF(rect.x() + numberWidth, y - 4, nameWidth - numberWidth - 8, 20), row.who,
+                        theme.ui(12), c.muted);
         const QRectF track(rect.x() + nameWidth, y, barWidth, 12);
         paint::bar(painter, track, c.raised);
         const double filled = std::max(4.0, barWidth * (row.prefillTokens + row.decodeTokens) / most);

@@ -17,6 +17,7 @@ struct BatchRow {
     int series = 0;
     int prefillTokens = 0;
     int decodeTokens = 0;
+    QString who{}; ///< beside the number: which client of the server; empty for the window's own
 };
 
 namespace batch_rows {

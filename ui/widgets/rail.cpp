@@ -34,6 +34,12 @@ void drawSign(QPainter &painter, RailIcon icon, const QColor &inside)
         painter.drawRect(QRectF(-9, -9, 18, 18));
         painter.drawRect(QRectF(-4, -4, 8, 8));
         break;
+    case RailIcon::Server:
+        for (const int y : {-9, 2}) {
+            painter.drawRoundedRect(QRectF(-10, y, 20, 7), 2, 2);
+            painter.drawLine(P(-6, y + 3.5), P(-3, y + 3.5));
+        }
+        break;
     case RailIcon::Menu:
         for (const int y : {-5, 0, 5})
             painter.drawLine(P(-8, y), P(8, y));

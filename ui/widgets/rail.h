@@ -13,7 +13,7 @@ class QVBoxLayout;
 namespace ui {
 
 /// The drawn signs of the rail.
-enum class RailIcon { Chat, Models, Tune, Devices, Menu };
+enum class RailIcon { Chat, Models, Tune, Devices, Server, Menu };
 
 /// One place of the rail: a drawn sign over its name.
 class RailButton : public QAbstractButton {

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/server_link.h"
+
+#include "ui/engine_client.h"
+#include "ui/format.h"
+
+namespace ui {
+
+using Phase = ServerState::Phase;
+
+ServerLink::ServerLink(ServerControl &control, EngineClient &client, QObject *parent)
+    : QObject(parent)
+    , m_control(control)
+{
+    connect(&client, &EngineClient::modelLoaded, this,
+            [this](const engine::ModelInfo &model) { m_control.setModel(model); });
+    connect(&client, &EngineClient::modelUnloaded, this, [this] { m_control.setModel(std::nullopt); });
+    if (client.model())
+        m_control.setModel(client.model());
+    m_control.setListener([this](const ServerState &state) {
+        QMetaObject::invokeMethod(
+            this,
+            [this, state] {
+                m_state = state;
+                if (state.phase == Phase::Failed)
+                    qInfo("server: %s", state.problem.c_str());
+                emit stateChanged();
+            },
+            Qt::QueuedConnection);
+    });
+}
+
+ServerLink::~ServerLink()
+{
+    m_control.setListener({});
+}
+
+bool ServerLink::isOn() const
+{
+    return m_state.phase != Phase::Stopped && m_state.phase != Phase::Failed;
+}
+
+QString ServerLink::sentence() const
+{
+    switch (m_state.phase) {
+    case Phase::Stopped:
+        return tr("The server is stopped.");
+    case Phase::NoModel:
+        return tr("It starts as soon as a model is loaded.");
+    case Phase::Starting:
+        return tr("Starting…");
+    case Phase::Running:
+        return m_state.problem.empty() ? tr("Running with %1.").arg(QString::fromStdString(m_state.model))
+                                       : format::sentence(QString::fromStdString(m_state.problem));
+    case Phase::Stopping:
+        return tr("Stopping…");
+    case Phase::Failed:
+        return format::sentence(QString::fromStdString(m_state.problem));
+    }
+    return {};
+}
+
+QString ServerLink::baseUrl() const
+{
+    return m_state.phase == Phase::Running ? QString::fromStdString(m_state.url) + QStringLiteral("/v1") : QString();
+}
+
+} // namespace ui
