@@ -54,12 +54,13 @@ RequestSpan *RequestSpans::findOrAdd(quint64 id)
     return &m_spans.back();
 }
 
-void RequestSpans::accept(const engine::RequestAccepted &accepted)
+void RequestSpans::accept(const engine::RequestAccepted &accepted, bool guest)
 {
     RequestSpan *span = findOrAdd(accepted.id);
     if (!span)
         return;
     span->client = QString::fromStdString(accepted.client);
+    span->guest = guest;
     span->promptTokens = accepted.promptTokens;
     span->arrivedAt = accepted.arrivedAt;
     // Its first steps may have been told of before.

@@ -33,7 +33,8 @@ struct RequestSpan {
         int tokens;
     };
     quint64 id = 0;
-    QString client; ///< of the server; empty = a request of the window
+    QString client;     ///< who asked, as the request says
+    bool guest = false; ///< of a client of the server
     double arrivedAt = -1;
     int promptTokens = 0;
     int outputTokens = 0;
@@ -54,7 +55,7 @@ class RequestSpans {
 public:
     static constexpr std::size_t remembered = 256;
 
-    void accept(const engine::RequestAccepted &accepted);
+    void accept(const engine::RequestAccepted &accepted, bool guest);
     void take(const engine::StepStats &step);
     void finish(const engine::RequestFinished &end);
     /// Oldest first. Finished ones leave first; while all of them run, newer ones are not taken.

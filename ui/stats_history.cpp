@@ -88,7 +88,7 @@ StatsHistory::StatsHistory(EngineClient &client, QObject *parent)
     connect(&client, &EngineClient::stepsTaken, this, &StatsHistory::take);
     connect(&client, &EngineClient::requestTaken, this, [this](const engine::RequestAccepted &accepted) {
         takeTime(accepted.arrivedAt);
-        m_spans.accept(accepted);
+        m_spans.accept(accepted, m_client.isGuest(accepted.id));
         emit changed();
     });
     connect(&client, &EngineClient::requestFinished, this, [this](quint64, const engine::RequestFinished &end) {

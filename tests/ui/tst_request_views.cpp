@@ -357,6 +357,8 @@ private slots:
         QVERIFY2(batch.summary().contains(QStringLiteral("1 of clients")), qPrintable(batch.summary()));
         savePicture(batch, "batch-dark");
         QCOMPARE(rig.history.requests().back().client, QStringLiteral("curl, alice"));
+        QVERIFY(rig.history.requests().back().guest);
+        QVERIFY(!rig.history.requests().front().guest);
         engine::SamplingParams other = rig.client.sampling();
         other.temperature = 1.5;
         rig.client.setSampling(other); // the window's knobs are not the client's

@@ -53,8 +53,8 @@ void RequestsCard::refresh()
 {
     int open = 0, all = 0;
     for (const RequestSpan &request : m_history.requests()) {
-        all += request.client.isEmpty() ? 0 : 1;
-        open += !request.client.isEmpty() && !request.finished ? 1 : 0;
+        all += request.guest ? 1 : 0;
+        open += request.guest && !request.finished ? 1 : 0;
     }
     setSummary(all == 0 ? QString() : tr("%1 of the last %2 still run").arg(format::count(open), format::count(all)));
     scheduleUpdate();
@@ -67,7 +67,7 @@ void RequestsCard::paintContent(QPainter &painter, const QRectF &rect)
     const double nameWidth = std::clamp(rect.width() * .3, 80.0, 220.0);
     double y = rect.y();
     for (auto it = requests.rbegin(); it != requests.rend() && y + rowHeight <= rect.bottom() + 2; ++it) {
-        if (it->client.isEmpty())
+        if (!it->guest)
             continue;
         paint::dot(painter, {rect.x() + 6, y + 10}, Theme::series(m_client.seriesOf(it->id)), 3.5);
         paint::text(painter, {rect.x() + 16, y, numberWidth - 20, 20}, QStringLiteral("#%1").arg(it->id),
