@@ -237,10 +237,14 @@ void grid(QPainter &painter, const Theme &theme, const QRectF &plot, int lines)
 void empty(QPainter &painter, const Theme &theme, const QRectF &rect, const QString &what, const QString &how)
 {
     const double middle = rect.center().y();
-    text(painter, QRectF(rect.x(), middle - 20, rect.width(), 18), what, theme.ui(12.5), theme.tokens().muted,
-         Qt::AlignHCenter);
-    text(painter, QRectF(rect.x(), middle, rect.width(), 18), how, theme.ui(11.5), theme.tokens().quiet,
-         Qt::AlignHCenter);
+    painter.setFont(theme.ui(12.5));
+    painter.setPen(theme.tokens().muted);
+    painter.drawText(QRectF(rect.x(), rect.y(), rect.width(), std::max(18.0, middle - 2 - rect.y())),
+                     Qt::AlignHCenter | Qt::AlignBottom | Qt::TextWordWrap, what);
+    painter.setFont(theme.ui(11.5));
+    painter.setPen(theme.tokens().quiet);
+    painter.drawText(QRectF(rect.x(), middle, rect.width(), std::max(18.0, rect.bottom() - middle)),
+                     Qt::AlignHCenter | Qt::AlignTop | Qt::TextWordWrap, how);
 }
 
 } // namespace ui::paint
