@@ -25,6 +25,21 @@ public:
     }
 
 protected:
+    /// What an answer begins with, by choice; empty unless the prompt was asked for.
+    [[nodiscard]] static std::vector<std::string> echoes(const CompletionRequest &request,
+                                                         const engine::TextModel *text)
+    {
+        std::vector<std::string> echoes;
+        if (!request.echo)
+            return echoes;
+        for (const engine::Request &prompt : request.prompts) {
+            const bool isText = prompt.prompt.has_value();
+            const std::string said = isText ? *prompt.prompt : text ? text->decode(*prompt.ids, false) : std::string();
+            echoes.insert(echoes.end(), static_cast<std::size_t>(request.n), said);
+        }
+        return echoes;
+    }
+
     [[nodiscard]] Json envelope(const char *object) const
     {
         return {{"id", m_info.id}, {"object", object}, {"created", m_info.created}, {"model", m_info.model}};
@@ -82,6 +97,7 @@ public:
     StreamedAnswer(const CompletionRequest &request, AnswerInfo info)
         : AnswerBase(request, std::move(info))
         , m_includeUsage(request.includeUsage)
+        , m_echoes(echoes(request, m_info.text))
         , m_states(request.choices())
     {
     }
@@ -91,6 +107,8 @@ public:
         std::string out;
         for (std::size_t choice = 0; m_chat && choice < m_choices; ++choice)
             out += event(choice, {{"role", "assistant"}, {"content", ""}}, nullptr, nullptr);
+        for (std::size_t choice = 0; choice < m_echoes.size(); ++choice)
+            out += event(choice, m_echoes[choice], nullptr, nullptr);
         return out;
     }
 
@@ -173,6 +191,7 @@ private:
     }
 
     bool m_includeUsage;
+    std::vector<std::string> m_echoes;
     std::vector<State> m_states;
 };
 
@@ -183,6 +202,9 @@ public:
         : AnswerBase(request, std::move(info))
         , m_parts(request.choices())
     {
+        const std::vector<std::string> said = echoes(request, m_info.text);
+        for (std::size_t choice = 0; choice < said.size(); ++choice)
+            m_parts[choice].text = said[choice];
     }
 
     std::string begin() override { return {}; }

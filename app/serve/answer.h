@@ -29,7 +29,7 @@ struct AnswerInfo {
     std::string id; ///< chatcmpl-..., cmpl-...
     std::int64_t created = 0;
     std::string model;
-    const engine::TextModel *text = nullptr; ///< for the bytes of tokens in logprobs; may be null
+    const engine::TextModel *text = nullptr; ///< for the bytes of tokens in logprobs, and prompts; may be null
 };
 
 [[nodiscard]] std::unique_ptr<Answer> makeAnswer(const CompletionRequest &request, AnswerInfo info);

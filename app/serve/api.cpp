@@ -230,6 +230,8 @@ std::string Api::render(const Json &body) const
     request.messagesJson = dump(messages);
     if (const Json *tools = fields.list("tools"); tools && !tools->empty())
         request.toolsJson = dump(*tools);
+    if (const Json *kwargs = fields.object("chat_template_kwargs"))
+        request.kwargsJson = dump(*kwargs);
     request.addGenerationPrompt = fields.boolean("add_generation_prompt").value_or(true);
     return templates.render(request);
 }

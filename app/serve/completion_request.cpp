@@ -7,6 +7,7 @@
 #include "engine/api/parameters.h"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 
 namespace serve {
@@ -16,6 +17,7 @@ constexpr int maxChoices = 128; // of all prompts together
 constexpr int maxTopLogprobs = 20;
 constexpr std::size_t maxStops = 16;
 constexpr std::size_t maxStopBytes = 1024;
+constexpr std::size_t maxBiases = 1024;
 constexpr int completionTokens = 16; // OpenAI's default for plain completions
 
 /// A knob within the range that its declaration gives it.
@@ -53,9 +55,57 @@ int readMaxTokens(const Fields &fields, bool chat)
     return static_cast<int>(newer.value_or(older.value_or(chat ? 0 : completionTokens)));
 }
 
-/// What the request does not say comes from the model's own files, else it is off: OpenAI's defaults.
-engine::SamplingParams readSampling(const Fields &fields, const engine::SuggestedSampling &suggested, bool chat)
+/// {"token id": -100 to 100}
+std::vector<engine::LogitBias> readBiases(const Fields &fields, int vocabSize)
 {
+    constexpr double mostBias = 100;
+    const Json *value = fields.object("logit_bias");
+    if (!value)
+        return {};
+    if (value->size() > maxBiases)
+        fields.wrong("logit_bias", std::to_string(value->size()) + " tokens", "at most " + std::to_string(maxBiases));
+    const Fields inner(*value, "logit_bias.");
+    std::vector<engine::LogitBias> biases;
+    for (const auto &[key, bias] : value->items()) {
+        int token = -1;
+        const auto [end, fault] = std::from_chars(key.data(), key.data() + key.size(), token);
+        if (fault != std::errc() || end != key.data() + key.size() || token < 0 || token >= vocabSize)
+            fields.wrong("logit_bias", "the key \"" + key.substr(0, 32) + '"',
+                         "token ids from 0 to " + std::to_string(vocabSize - 1));
+        biases.push_back({token, inner.number(key.c_str(), -mostBias, mostBias).value_or(0)});
+    }
+    return biases;
+}
+
+std::vector<int> readStopIds(const Fields &fields, int vocabSize)
+{
+    const Json *value = fields.list("stop_token_ids");
+    if (!value)
+        return {};
+    if (value->size() > maxStops)
+        fields.wrong("stop_token_ids", std::to_string(value->size()) + " ids", "at most " + std::to_string(maxStops));
+    std::vector<int> ids;
+    for (const Json &id : *value) {
+        if (!id.is_number_integer() || id.get<std::int64_t>() < 0 || id.get<std::int64_t>() >= vocabSize)
+            fields.wrong("stop_token_ids", dump(id).substr(0, 32),
+                         "token ids from 0 to " + std::to_string(vocabSize - 1));
+        ids.push_back(id.get<int>());
+    }
+    return ids;
+}
+
+void readMinTokens(const Fields &fields, engine::SamplingParams &p)
+{
+    const int most = p.maxTokens > 0 ? p.maxTokens : std::numeric_limits<int>::max();
+    p.minTokens = static_cast<int>(fields.integer("min_tokens", 0, most).value_or(0));
+    if (p.minTokens > 0 && !p.stop.empty())
+        fields.wrong("min_tokens", std::to_string(p.minTokens), "0 with stop strings, which end an answer anywhere");
+}
+
+/// What the request does not say comes from the model's own files, else it is off: OpenAI's defaults.
+engine::SamplingParams readSampling(const Fields &fields, const engine::ModelInfo &model, bool chat)
+{
+    const engine::SuggestedSampling &suggested = model.sampling;
     engine::SamplingParams p;
     p.temperature = knob(fields, "temperature", "temperature", suggested.temperature.value_or(1.0));
     p.topP = knob(fields, "top_p", "top-p", suggested.topP.value_or(1.0));
@@ -73,15 +123,16 @@ engine::SamplingParams readSampling(const Fields &fields, const engine::Suggeste
     p.maxTokens = readMaxTokens(fields, chat);
     p.stop = readStops(fields);
     p.ignoreEos = fields.boolean("ignore_eos").value_or(false);
+    p.logitBias = readBiases(fields, model.vocabSize);
+    p.stopIds = readStopIds(fields, model.vocabSize);
+    readMinTokens(fields, p);
     return p;
 }
 
 /// Members that other servers know and that cannot be honoured here: an answer without them would be a wrong one.
 void refuseUnsupported(const Fields &fields)
 {
-    fields.refuse("logit_bias", "no token can be favoured");
     fields.refuse("chat_template", "templates come from the model");
-    fields.refuse("chat_template_kwargs", "the template takes no variables from requests");
     fields.refuse("grammar", "use response_format");
     fields.refuse("guided_json", "use response_format");
     fields.refuse("guided_regex", "use response_format");
@@ -90,13 +141,10 @@ void refuseUnsupported(const Fields &fields)
     fields.refuse("structured_outputs", "use response_format");
     fields.refuse("use_beam_search", "answers are sampled");
     fields.refuse("prompt_logprobs", "logprobs are given for the answer only");
-    fields.refuse("echo", "the prompt is not returned");
     fields.refuse("suffix", "text is only continued");
     fields.refuse("functions", "use tools");
     fields.refuse("audio", "answers are text");
     fields.refuse("images", "prompts are text");
-    if (const auto tokens = fields.integer("min_tokens", 0, std::numeric_limits<int>::max()); tokens.value_or(0) > 0)
-        fields.wrong("min_tokens", std::to_string(*tokens), "0, as nothing holds back the end of an answer");
 }
 
 void readCommon(const Fields &fields, CompletionRequest &request)
@@ -140,6 +188,9 @@ void readResponseFormat(const Fields &fields, engine::Request &request)
     } else if (type != "text") {
         inner.wrong("type", '"' + type.substr(0, 64) + '"', "text, json_object or json_schema");
     }
+    if (request.jsonSchema && request.sampling.minTokens > 0)
+        fields.wrong("min_tokens", std::to_string(request.sampling.minTokens),
+                     "0 with a response_format, as an answer ends where its form does");
     if (request.jsonSchema && request.sampling.ignoreEos)
         fields.wrong("ignore_eos", "true", "false with a response_format, as an answer ends where its form does");
 }
@@ -197,7 +248,10 @@ CompletionRequest readChat(const Json &body, const engine::ModelInfo &model)
     engine::Request prompt;
     prompt.messages = readMessages(body);
     prompt.client = readUser(fields);
-    prompt.sampling = readSampling(fields, model.sampling, true);
+    if (const Json *kwargs = fields.object("chat_template_kwargs"))
+        prompt.templateKwargsJson = dump(*kwargs);
+    fields.refuse("echo", "the answer alone is returned; plain completions can give the prompt too");
+    prompt.sampling = readSampling(fields, model, true);
     prompt.priority = static_cast<int>(fields.integer("priority", -1'000'000, 1'000'000).value_or(0));
     const auto top = fields.integer("top_logprobs", 0, maxTopLogprobs);
     if (fields.boolean("logprobs").value_or(false))
@@ -217,9 +271,12 @@ CompletionRequest readCompletion(const Json &body, const engine::ModelInfo &mode
     readCommon(fields, request);
     engine::Request common;
     common.client = readUser(fields);
-    common.sampling = readSampling(fields, model.sampling, false);
+    common.sampling = readSampling(fields, model, false);
     common.priority = static_cast<int>(fields.integer("priority", -1'000'000, 1'000'000).value_or(0));
     common.sampling.logprobs = static_cast<int>(fields.integer("logprobs", 0, maxTopLogprobs).value_or(-1));
+    request.echo = fields.boolean("echo").value_or(false);
+    if (request.echo && common.sampling.logprobs >= 0)
+        fields.wrong("echo", "true", "false with logprobs, which are given for the answer only");
     readResponseFormat(fields, common);
     readPrompts(fields, common, request.prompts);
     checkChoices(fields, request);

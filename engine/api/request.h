@@ -13,6 +13,13 @@ namespace engine {
 
 using RequestId = std::uint64_t; ///< never 0
 
+/// Added to the logit of one token.
+struct LogitBias {
+    int token = 0;
+    double bias = 0;
+    bool operator==(const LogitBias &) const = default;
+};
+
 /// Sampling of one request. Order: penalties, top_k, top_p, min_p, temperature, draw.
 /// A whole value, replaced as one; applies from the next step.
 struct SamplingParams {
@@ -26,7 +33,10 @@ struct SamplingParams {
     std::optional<std::uint64_t> seed; ///< absent = chosen at random by the engine
     int maxTokens = 0;                 ///< 0 = until the context is full
     std::vector<std::string> stop;
-    int logprobs = -1; ///< alternatives per token, 0 = only the chosen one, -1 = none
+    std::vector<int> stopIds;         ///< tokens that end the answer like the model's own, under ignoreEos too
+    int minTokens = 0;                ///< before so many tokens no token that ends the answer is drawn
+    std::vector<LogitBias> logitBias; ///< before penalties
+    int logprobs = -1;                ///< alternatives per token, 0 = only the chosen one, -1 = none
     bool ignoreEos = false;
     bool operator==(const SamplingParams &) const = default;
 };
@@ -42,10 +52,11 @@ struct ChatMessage {
 
 /// One question to the model: exactly one of prompt, ids and messages is used, in this order of preference.
 struct Request {
-    std::optional<std::string> prompt;    ///< encoded with BOS as the model does
-    std::optional<std::vector<int>> ids;  ///< as they are
-    std::vector<ChatMessage> messages;    ///< through the model's chat template
-    std::optional<std::string> toolsJson; ///< list of tools offered with `messages`, for the chat template
+    std::optional<std::string> prompt;             ///< encoded with BOS as the model does
+    std::optional<std::vector<int>> ids;           ///< as they are
+    std::vector<ChatMessage> messages;             ///< through the model's chat template
+    std::optional<std::string> toolsJson;          ///< list of tools offered with `messages`, for the chat template
+    std::optional<std::string> templateKwargsJson; ///< object whose members become variables of the chat template
     /// The answer is one JSON value that fits this JSON schema, `{}` being any; every token is chosen among those that
     /// lead there. What the schema may say is listed in the contract; anything else is refused.
     std::optional<std::string> jsonSchema;

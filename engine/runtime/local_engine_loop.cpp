@@ -321,6 +321,8 @@ bool EngineLoop::submit(Submission &submission, RequestId leader)
         RequestStream stream(m_model->tokenizer(), request.sampling, m_seeds());
         if (request.jsonSchema && request.sampling.ignoreEos)
             throw Error(ErrorCode::Refused, "a schema: found ignore_eos too, but an answer ends where its form does");
+        if (request.jsonSchema && request.sampling.minTokens > 0)
+            throw Error(ErrorCode::Refused, "a schema: found min-tokens too, but an answer ends where its form does");
         if (request.jsonSchema) {
             stream.setGrammar(m_grammars->matcher(*request.jsonSchema));
         } else if (!request.prompt && !request.ids) { // an answer in a conversation

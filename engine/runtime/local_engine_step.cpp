@@ -130,14 +130,16 @@ RowResult EngineLoop::sampleFor(RequestId id, const Sequence &sequence, std::spa
 {
     RowResult result;
     try {
-        const RequestStream &stream = m_streams.at(id);
+        RequestStream &stream = m_streams.at(id);
         std::span<const std::uint64_t> allowed;
         if (stream.grammar())
             allowed = stream.grammar()->allowed();
+        else if (sequence.outputTokens() < stream.sampling().minTokens)
+            allowed = stream.unending(logits.size());
         Sampled sampled = m_sampler.sample(logits, stream.sampling(), sequence.tokens, stream.seed(), allowed);
         result.token = sampled.token;
         result.error = sampled.error;
-        result.end = result.error.empty() && !stream.sampling().ignoreEos && stream.isEnd(sampled.token);
+        result.end = result.error.empty() && stream.isEnd(sampled.token);
         m_sampled[id] = std::move(sampled);
     } catch (const std::exception &error) {
         result.error = std::string("its next token could not be drawn: ") + error.what();

@@ -102,6 +102,8 @@ std::string PromptEncoder::render(const Request &request) const
         input.messages.push_back(messageJson(message));
     if (request.toolsJson)
         input.tools = parseJson(*request.toolsJson, "tools");
+    if (request.templateKwargsJson)
+        input.kwargs = parseJson(*request.templateKwargsJson, "chat_template_kwargs");
     input.specialTokens = Json::object();
     if (const auto bos = m_tokenizer.bos())
         input.specialTokens["bos_token"] = m_tokenizer.piece(*bos);
@@ -128,6 +130,10 @@ std::string checkSampling(const SamplingParams &sampling)
     constexpr int maxLogprobs = 1000;
     if (sampling.logprobs < -1 || sampling.logprobs > maxLogprobs)
         return "logprobs: found " + std::to_string(sampling.logprobs) + ", wanted -1 to " + std::to_string(maxLogprobs);
+    if (sampling.minTokens < 0 || (sampling.maxTokens > 0 && sampling.minTokens > sampling.maxTokens))
+        return "min-tokens: found " + std::to_string(sampling.minTokens) + ", wanted 0 to max-tokens";
+    if (sampling.minTokens > 0 && !sampling.stop.empty())
+        return "min-tokens: found stop strings too, but those end an answer wherever they come";
     return StopMatcher::check(sampling.stop);
 }
 

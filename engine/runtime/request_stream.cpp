@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/runtime/request_stream.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace engine {
@@ -16,6 +17,7 @@ RequestStream::RequestStream(const Tokenizer &tokenizer, SamplingParams sampling
 
 void RequestStream::setSampling(SamplingParams sampling)
 {
+    m_unending.clear();
     if (!sampling.seed)
         sampling.seed = m_sampling.seed;
     if (sampling.stop != m_sampling.stop) {
@@ -33,7 +35,21 @@ bool RequestStream::isKnown(int token) const
 
 bool RequestStream::isEnd(int token) const
 {
-    return isKnown(token) && m_tokenizer.isEndOfGeneration(token);
+    if (std::ranges::find(m_sampling.stopIds, token) != m_sampling.stopIds.end())
+        return true;
+    return !m_sampling.ignoreEos && isKnown(token) && m_tokenizer.isEndOfGeneration(token);
+}
+
+std::span<const std::uint64_t> RequestStream::unending(std::size_t vocab)
+{
+    constexpr std::size_t wordBits = 64;
+    if (m_unending.size() * wordBits < vocab) {
+        m_unending.assign((vocab + wordBits - 1) / wordBits, 0);
+        for (std::size_t token = 0; token < vocab; ++token)
+            if (!isEnd(static_cast<int>(token)))
+                m_unending[token / wordBits] |= std::uint64_t{1} << token % wordBits;
+    }
+    return m_unending;
 }
 
 void RequestStream::add(std::string_view text, OutputDelta &out)

@@ -9,7 +9,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace engine {
 
@@ -34,8 +36,10 @@ public:
     /// From the next token on; text held back is looked at again under the new stop strings.
     void setSampling(SamplingParams sampling);
 
-    /// Whether the model means the answer to end with this token.
+    /// Whether the answer ends with this token: the model means it to, or the request says so.
     [[nodiscard]] bool isEnd(int token) const;
+    /// One bit for each of `vocab` tokens that ends no answer. Valid until the next call.
+    [[nodiscard]] std::span<const std::uint64_t> unending(std::size_t vocab);
     /// What can be shown after this token. An end token adds none.
     [[nodiscard]] OutputDelta append(int token, bool isEnd);
     [[nodiscard]] bool stopped() const { return m_matcher.matched(); }
@@ -54,6 +58,7 @@ private:
     StopMatcher m_matcher;
     void followGrammar(int token);
 
+    std::vector<std::uint64_t> m_unending; // made when first asked for
     std::unique_ptr<GrammarMatcher> m_grammar;
     std::shared_ptr<GrammarStates> m_calls; // null: calls are free
     int m_callMarker = -1;

@@ -275,18 +275,25 @@ void Sampler::addLogprobs(std::span<const float> logits, int count, Sampled &sam
         sampled.top.emplace_back(token, static_cast<double>(logits[static_cast<std::size_t>(token)]) - logSum);
 }
 
-std::span<const float> Sampler::masked(std::span<const float> logits, std::span<const std::uint64_t> allowed)
+std::span<const float> Sampler::masked(std::span<const float> logits, std::span<const std::uint64_t> allowed,
+                                       std::span<const LogitBias> biases)
 {
     constexpr std::size_t wordBits = 64;
-    if (allowed.empty())
+    if (allowed.empty() && biases.empty())
         return logits;
-    m_masked.assign(logits.size(), -std::numeric_limits<float>::infinity());
+    if (allowed.empty())
+        m_masked.assign(logits.begin(), logits.end());
+    else
+        m_masked.assign(logits.size(), -std::numeric_limits<float>::infinity());
     for (std::size_t word = 0; word < allowed.size(); ++word) {
         for (std::uint64_t bits = allowed[word]; bits != 0; bits &= bits - 1) {
             const std::size_t token = word * wordBits + static_cast<std::size_t>(std::countr_zero(bits));
             m_masked[token] = logits[token];
         }
     }
+    for (const LogitBias &one : biases)
+        if (one.token >= 0 && static_cast<std::size_t>(one.token) < m_masked.size())
+            m_masked[static_cast<std::size_t>(one.token)] += static_cast<float>(one.bias);
     return m_masked;
 }
 
@@ -295,7 +302,7 @@ Sampled Sampler::sample(std::span<const float> logits, const SamplingParams &par
 {
     Sampled sampled;
     sampled.error = checkLogits(logits);
-    const std::span<const float> choice = sampled.error.empty() ? masked(logits, allowed) : logits;
+    const std::span<const float> choice = sampled.error.empty() ? masked(logits, allowed, params.logitBias) : logits;
     if (sampled.error.empty() && !allowed.empty() && !checkLogits(choice).empty())
         sampled.error = "no token that the model can choose leads on to an answer of the form that was asked for";
     if (!sampled.error.empty())

@@ -55,10 +55,11 @@ private:
     [[nodiscard]] int argmax(std::span<const float> logits, const SamplingParams &params, std::span<const int> history);
     static void addLogprobs(std::span<const float> logits, int count, Sampled &sampled);
 
-    [[nodiscard]] std::span<const float> masked(std::span<const float> logits, std::span<const std::uint64_t> allowed);
+    [[nodiscard]] std::span<const float> masked(std::span<const float> logits, std::span<const std::uint64_t> allowed,
+                                                std::span<const LogitBias> biases);
 
     std::vector<double> m_logits; // after penalties
-    std::vector<float> m_masked;  // with -infinity for tokens that are not allowed
+    std::vector<float> m_masked;  // biased, with -infinity for tokens that are not allowed
     std::vector<int> m_history;   // sorted
 };
 

@@ -2,10 +2,12 @@
 #include "engine/text/json_grammar.h"
 
 #include "engine/core/json.h"
+#include "engine/text/json_restricted.h"
 #include "engine/text/json_values.h"
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -19,13 +21,31 @@ namespace {
 constexpr int maxDepth = 64;
 constexpr std::int64_t maxCount = 4096; // of items or characters that are counted
 
-constexpr std::array<std::string_view, 11> describing{"title",    "description", "default",    "examples",
-                                                      "$schema",  "$id",         "$comment",   "deprecated",
-                                                      "readOnly", "writeOnly",   "definitions"};
-constexpr std::array<std::string_view, 14> understood{"type",      "properties", "required", "additionalProperties",
-                                                      "items",     "minItems",   "maxItems", "enum",
-                                                      "const",     "anyOf",      "$ref",     "$defs",
-                                                      "minLength", "maxLength"};
+constexpr std::array<std::string_view, 12> describing{"title",    "description", "default",     "examples",
+                                                      "$schema",  "$id",         "$comment",    "deprecated",
+                                                      "readOnly", "writeOnly",   "definitions", "discriminator"};
+constexpr std::array<std::string_view, 21> understood{"type",
+                                                      "properties",
+                                                      "required",
+                                                      "additionalProperties",
+                                                      "items",
+                                                      "minItems",
+                                                      "maxItems",
+                                                      "enum",
+                                                      "const",
+                                                      "anyOf",
+                                                      "$ref",
+                                                      "$defs",
+                                                      "minLength",
+                                                      "maxLength",
+                                                      "oneOf",
+                                                      "allOf",
+                                                      "format",
+                                                      "minimum",
+                                                      "maximum",
+                                                      "exclusiveMinimum",
+                                                      "exclusiveMaximum"};
+constexpr std::array<const char *, 4> bounds{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"};
 
 template<typename List> bool holds(const List &list, std::string_view word)
 {
@@ -98,7 +118,11 @@ private:
         else if (schema.contains("enum"))
             addEnum(part);
         else if (schema.contains("anyOf"))
-            addAlternatives(part);
+            addAlternatives(part, "anyOf");
+        else if (schema.contains("oneOf"))
+            addAlternatives(part, "oneOf");
+        else if (schema.contains("allOf"))
+            addAlternatives(part, "allOf");
         else
             addTypes(part);
     }
@@ -110,19 +134,20 @@ private:
         for (const auto &[key, value] : schema.items())
             if (!holds(describing, key) && !holds(understood, key))
                 refuse(part.place, "the keyword \"" + key.substr(0, 64) + "\" is not supported");
-        for (const char *alone : {"$ref", "const", "enum", "anyOf"}) {
+        for (const char *alone : {"$ref", "const", "enum", "anyOf", "oneOf", "allOf"}) {
             if (!schema.contains(alone))
                 continue;
             for (const auto &[key, value] : schema.items())
                 if (key != alone && key != "type" && key != "$defs" && !holds(describing, key))
                     refuse(part.place, std::string(alone) + " together with \"" + key + "\" is not supported");
-            if (schema.contains("type") && std::string_view(alone) == "anyOf")
-                refuse(part.place, "anyOf together with \"type\" is not supported");
+            if (schema.contains("type") && std::string_view(alone).ends_with("Of"))
+                refuse(part.place, std::string(alone) + " together with \"type\" is not supported");
             return;
         }
     }
 
-    int refRule(const Part &part)
+    /// What a reference leads to, with its place.
+    std::pair<const Json *, std::string> target(const Part &part)
     {
         const Json &ref = (*part.schema)["$ref"];
         if (!ref.is_string() || !ref.get_ref<const std::string &>().starts_with('#'))
@@ -130,10 +155,16 @@ private:
                    "$ref: found " + jsonText(ref).substr(0, 100) + ", wanted a place in the schema, \"#/...\"");
         const std::string text = ref.get<std::string>();
         try {
-            return ruleOf(m_root.at(Json::json_pointer(text.substr(1))), text);
+            return {&m_root.at(Json::json_pointer(text.substr(1))), text};
         } catch (const Json::exception &) {
             refuse(part.place, "$ref: found \"" + text.substr(0, 100) + "\", but the schema has no such place");
         }
+    }
+
+    int refRule(const Part &part)
+    {
+        const auto [schema, place] = target(part);
+        return ruleOf(*schema, place);
     }
 
     void addLiteral(const Part &part, const Json &value)
@@ -150,14 +181,52 @@ private:
             addLiteral(part, value);
     }
 
-    void addAlternatives(const Part &part)
+    void addAlternatives(const Part &part, const std::string &key)
     {
-        const Json &list = (*part.schema)["anyOf"];
+        const Json &list = (*part.schema)[key];
         if (!list.is_array() || list.empty())
-            refuse(part.place, "anyOf: wanted a list of at least one schema");
+            refuse(part.place, key + ": wanted a list of at least one schema");
+        if (key == "allOf" && list.size() > 1)
+            refuse(part.place, "allOf: found " + std::to_string(list.size()) + " schemas, one alone is supported");
+        if (key == "oneOf")
+            checkDisjoint(part, list);
         for (std::size_t i = 0; i < list.size(); ++i)
-            m_grammar.addCall(part.rule.start, ruleOf(list[i], part.place + "/anyOf/" + std::to_string(i)),
+            m_grammar.addCall(part.rule.start, ruleOf(list[i], part.place + '/' + key + '/' + std::to_string(i)),
                               part.rule.end);
+    }
+
+    /// A value that two branches of a oneOf allow would be wrong, so they must differ in their types, or in constants
+    /// that a member of theirs must have.
+    void checkDisjoint(const Part &part, const Json &list)
+    {
+        std::unordered_set<std::string> seen;
+        for (const Json &branch : list) {
+            const Json &schema = branch.is_object() && branch.contains("$ref")
+                ? *target({&branch, part.place + "/oneOf", {}}).first
+                : branch;
+            for (const std::string &mark : marksOf(schema))
+                if (!seen.insert(mark).second)
+                    refuse(part.place,
+                           "oneOf: found two branches that may both fit (" + mark.substr(0, 64)
+                               + "), wanted different types, or constants in a required member of the same name");
+        }
+    }
+
+    /// What no other branch may have: a type, or the constant that tells an object.
+    static std::vector<std::string> marksOf(const Json &schema)
+    {
+        if (!schema.is_object())
+            return {"any", "any"};
+        const auto type = schema.find("type");
+        const bool isObject = type != schema.end() && *type == Json("object");
+        if (isObject && schema.contains("properties") && schema.contains("required")) {
+            for (const auto &[name, value] : schema["properties"].items())
+                if (value.is_object() && value.contains("const") && holds(schema["required"], name))
+                    return {"object where " + name + " is " + jsonText(value["const"])};
+        }
+        if (type == schema.end() || !type->is_string())
+            return {"any", "any"}; // fits beside nothing
+        return {*type == Json("integer") ? "number" : type->get<std::string>()};
     }
 
     /// The types a schema allows, else those that its other keywords speak of, else all.
@@ -175,11 +244,53 @@ private:
             addObject(part);
         } else if (schema.contains("items") || schema.contains("minItems") || schema.contains("maxItems")) {
             addArray(part);
-        } else if (schema.contains("minLength") || schema.contains("maxLength")) {
+        } else if (schema.contains("minLength") || schema.contains("maxLength") || schema.contains("format")) {
             addString(part);
         } else {
+            refuseBounds(part, "without type");
             m_grammar.addCall(part.rule.start, m_values.value(), part.rule.end);
         }
+    }
+
+    static void refuseBounds(const Part &part, const char *where)
+    {
+        for (const char *key : bounds)
+            if (part.schema->contains(key))
+                refuse(part.place,
+                       std::string("the keyword \"") + key + "\" is not supported " + where
+                           + ", only with type integer");
+    }
+
+    /// The whole number that a bound stands for, rounded into the range.
+    static std::optional<std::int64_t> bound(const Part &part, const char *key)
+    {
+        const auto value = part.schema->find(key);
+        if (value == part.schema->end())
+            return std::nullopt;
+        const double number = value->is_number() ? value->get<double>() : static_cast<double>(2 * mostInteger);
+        if (!(std::abs(number) <= static_cast<double>(mostInteger / 10)))
+            refuse(part.place,
+                   std::string(key) + ": found " + jsonText(*value).substr(0, 32) + ", wanted a number of at most "
+                       + std::to_string(mostInteger / 10));
+        const bool isLow = std::string_view(key).ends_with("inimum");
+        const auto whole = static_cast<std::int64_t>(isLow ? std::ceil(number) : std::floor(number));
+        const bool exclusive = std::string_view(key).starts_with("exclusive") && static_cast<double>(whole) == number;
+        return whole + (exclusive ? (isLow ? 1 : -1) : 0);
+    }
+
+    void addInteger(const Part &part)
+    {
+        if (std::ranges::none_of(bounds, [&](const char *key) { return part.schema->contains(key); })) {
+            m_grammar.addCall(part.rule.start, m_values.integer(), part.rule.end);
+            return;
+        }
+        const std::int64_t low = std::max(bound(part, "minimum").value_or(-mostInteger),
+                                          bound(part, "exclusiveMinimum").value_or(-mostInteger));
+        const std::int64_t high = std::min(bound(part, "maximum").value_or(mostInteger),
+                                           bound(part, "exclusiveMaximum").value_or(mostInteger));
+        if (low > high)
+            refuse(part.place, "minimum and maximum: found no whole number between them");
+        addIntegers(m_grammar, part.rule.start, low, high, part.rule.end);
     }
 
     void addType(const Part &part, const std::string &type)
@@ -194,9 +305,10 @@ private:
         else if (type == "string")
             addString(part);
         else if (type == "integer")
-            m_grammar.addCall(part.rule.start, m_values.integer(), part.rule.end);
+            addInteger(part);
         else if (type == "number")
-            m_grammar.addCall(part.rule.start, m_values.number(), part.rule.end);
+            refuseBounds(part, "with type number"),
+                m_grammar.addCall(part.rule.start, m_values.number(), part.rule.end);
         else if (type == "null")
             word("null");
         else if (type == "boolean")
@@ -232,6 +344,16 @@ private:
     void addString(const Part &part)
     {
         const auto [low, high] = counts(part, "minLength", "maxLength");
+        if (const auto format = part.schema->find("format"); format != part.schema->end()) {
+            const std::string name = format->is_string() ? format->get<std::string>() : jsonText(*format);
+            if (part.schema->contains("minLength") || part.schema->contains("maxLength"))
+                refuse(part.place, "format together with minLength or maxLength is not supported");
+            if (!addFormat(m_grammar, part.rule.start, name, part.rule.end))
+                refuse(part.place,
+                       "format: found \"" + name.substr(0, 64)
+                           + "\", supported are date, time, date-time, uuid, ipv4 and email");
+            return;
+        }
         if (low == 0 && !high) {
             m_grammar.addCall(part.rule.start, m_values.string(), part.rule.end);
             return;

@@ -217,7 +217,13 @@ void ServeTest::refusesWrongFields_data()
     QTest::newRow("stop number") << QByteArray(R"(,"stop":[1])") << "'stop'";
     QTest::newRow("top_logprobs alone") << QByteArray(R"(,"top_logprobs":2)") << "'top_logprobs'";
     QTest::newRow("top_logprobs") << QByteArray(R"(,"logprobs":true,"top_logprobs":21)") << "'top_logprobs'";
-    QTest::newRow("logit_bias") << QByteArray(R"(,"logit_bias":{"1":5})") << "'logit_bias'";
+    QTest::newRow("logit_bias") << QByteArray(R"(,"logit_bias":{"x":5})") << "'logit_bias'";
+    QTest::newRow("logit_bias list") << QByteArray(R"(,"logit_bias":[5])") << "'logit_bias'";
+    QTest::newRow("stop_token_ids") << QByteArray(R"(,"stop_token_ids":[-1])") << "'stop_token_ids'";
+    QTest::newRow("min_tokens") << QByteArray(R"(,"max_tokens":4,"min_tokens":5)") << "'min_tokens'";
+    QTest::newRow("min_tokens stop") << QByteArray(R"(,"stop":"a","min_tokens":2)") << "'min_tokens'";
+    QTest::newRow("kwargs") << QByteArray(R"(,"chat_template_kwargs":[1])") << "'chat_template_kwargs'";
+    QTest::newRow("echo") << QByteArray(R"(,"echo":true)") << "'echo'";
     QTest::newRow("best_of") << QByteArray(R"(,"best_of":2)") << "'best_of'";
     QTest::newRow("tool_choice alone") << QByteArray(R"(,"tool_choice":"required")") << "'tool_choice'";
     QTest::newRow("tool_choice unknown") << QByteArray(

@@ -89,6 +89,8 @@ class GrammarTest : public QObject {
 private slots:
     void textsThatFit_data();
     void textsThatFit();
+    void wholeNumbersWithin_data();
+    void wholeNumbersWithin();
     void refusesSchemas_data();
     void refusesSchemas();
     void masksAgreeWithBytes();
@@ -97,6 +99,31 @@ private slots:
     void beginsAnewWhenFull();
     void endsOnlyWhenComplete();
 };
+
+template<typename Row> static void formatRows(const Row &row)
+{
+    const auto format = [&row](const char *name, const char *text, bool expected) {
+        const QByteArray schema = QByteArray(R"({"type":"string","format":")") + name + "\"}";
+        row(schema.constData(), (QByteArray("\"") + text + '"').constData(), expected);
+    };
+    format("date", "2026-02-28", true);
+    format("date", "2026-02-30", false);
+    format("date", "2026-13-01", false);
+    format("date", "2026-1-01", false);
+    format("time", "23:59:59Z", true);
+    format("time", "24:00:00Z", false);
+    format("time", "10:00:00", false);
+    format("date-time", "2026-11-30T05:45:01.25+02:00", true);
+    format("date-time", "2026-11-30 05:45:01Z", false);
+    format("uuid", "123e4567-e89b-12d3-a456-426614174000", true);
+    format("uuid", "123e4567-e89b-12d3-a456-42661417400", false);
+    format("ipv4", "255.0.19.200", true);
+    format("ipv4", "256.0.0.1", false);
+    format("ipv4", "01.0.0.1", false);
+    format("email", "a.b-c@d-e.example.org", true);
+    format("email", "a..b@example.org", false);
+    format("email", "a@localhost", false);
+}
 
 void GrammarTest::textsThatFit_data()
 {
@@ -165,6 +192,14 @@ void GrammarTest::textsThatFit_data()
     row(optional, R"({,"b":null})", false);
     row(R"({"$ref":"#/$defs/t","$defs":{"t":{"type":"null"}}})", "null", true);
     row(R"({"anyOf":[{"type":"null"},{"const":1}],"description":"x"})", "1", true);
+    row(R"({"oneOf":[{"type":"null"},{"type":"string"}]})", R"("a")", true);
+    const char *tagged = R"({"oneOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/b"}],"$defs":{
+        "a":{"type":"object","properties":{"k":{"const":1}},"required":["k"],"additionalProperties":false},
+        "b":{"type":"object","properties":{"k":{"const":2}},"required":["k"],"additionalProperties":false}}})";
+    row(tagged, R"({"k":2})", true);
+    row(tagged, R"({"k":3})", false);
+    row(R"({"allOf":[{"type":"null"}]})", "null", true);
+    formatRows(row);
 }
 
 void GrammarTest::textsThatFit()
@@ -175,6 +210,39 @@ void GrammarTest::textsThatFit()
     QCOMPARE(fits(schema.toStdString(), text.toStdString()), expected);
 }
 
+void GrammarTest::wholeNumbersWithin_data()
+{
+    QTest::addColumn<QString>("bounds");
+    QTest::addColumn<int>("low");
+    QTest::addColumn<int>("high");
+    QTest::newRow("one digit") << R"("minimum":3,"maximum":7)" << 3 << 7;
+    QTest::newRow("lengths") << R"("minimum":8,"maximum":1203)" << 8 << 1203;
+    QTest::newRow("signs") << R"("minimum":-104,"maximum":57)" << -104 << 57;
+    QTest::newRow("negative") << R"("minimum":-230,"maximum":-19)" << -230 << -19;
+    QTest::newRow("exclusive") << R"("exclusiveMinimum":0,"exclusiveMaximum":10)" << 1 << 9;
+    QTest::newRow("fractions") << R"("minimum":-1.5,"exclusiveMaximum":99.5)" << -1 << 99;
+    QTest::newRow("zero") << R"("minimum":0,"maximum":0)" << 0 << 0;
+}
+
+void GrammarTest::wholeNumbersWithin()
+{
+    QFETCH(QString, bounds);
+    QFETCH(int, low);
+    QFETCH(int, high);
+    const auto states = statesOf("{\"type\":\"integer\"," + bounds.toStdString() + '}');
+    const auto fit = [&states](const std::string &text) {
+        int state = states->start();
+        for (const char c : text)
+            if (state = states->next(state, static_cast<std::uint8_t>(c)); state == GrammarStates::dead)
+                return false;
+        return states->isComplete(state);
+    };
+    for (int number = low - 30; number <= high + 30; ++number)
+        QVERIFY2(fit(std::to_string(number)) == (number >= low && number <= high), std::to_string(number).c_str());
+    QVERIFY(!fit("00"));
+    QVERIFY(!fit(""));
+}
+
 void GrammarTest::refusesSchemas_data()
 {
     QTest::addColumn<QString>("schema");
@@ -182,8 +250,15 @@ void GrammarTest::refusesSchemas_data()
     const auto row = [](const char *schema, const char *word) { QTest::newRow(word) << schema << word; };
     row(R"({"type":"nosuch"})", "\"nosuch\"");
     row(R"({"type":"string","pattern":"a+"})", "\"pattern\"");
-    row(R"({"type":"integer","minimum":3})", "\"minimum\"");
-    row(R"({"oneOf":[{}]})", "\"oneOf\"");
+    row(R"({"type":"number","minimum":3})", "\"minimum\"");
+    row(R"({"minimum":3})", "without type");
+    row(R"({"type":"integer","minimum":3.5,"maximum":3.9})", "no whole number");
+    row(R"({"type":"integer","maximum":1e300})", "maximum: found 1e+300");
+    row(R"({"type":"string","format":"iri"})", "format: found \"iri\"");
+    row(R"({"type":"string","format":"date","minLength":3})", "format together");
+    row(R"({"oneOf":[{}]})", "oneOf: found");
+    row(R"({"oneOf":[{"type":"integer"},{"type":"number"}]})", "(number)");
+    row(R"({"allOf":[{"type":"null"},{"type":"null"}]})", "allOf: found 2");
     row(R"({"$ref":"#"})", "back to itself");
     row(R"({"anyOf":[{"$ref":"#/anyOf/1"},{"$ref":"#/anyOf/0"}]})", "schema: a $ref");
     row(R"({"$ref":"file:///etc/passwd"})", "file:///etc/passwd");

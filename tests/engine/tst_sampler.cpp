@@ -77,6 +77,22 @@ class TestSampler : public QObject {
     Q_OBJECT
 
 private slots:
+    void biasMovesTheChoice()
+    {
+        const std::vector<float> row{1.0F, 3.0F, 2.0F};
+        SamplingParams params;
+        params.temperature = 0;
+        params.logprobs = 0;
+        Sampler sampler;
+        const double plain = sampler.sample(row, params, {}, 1).logprob;
+        params.logitBias = {{1, -100}};
+        QCOMPARE(sampler.sample(row, params, {}, 1).token, 2);
+        params.logitBias = {{0, 100}, {7, 100}}; // the second is no token of this row
+        QCOMPARE(sampler.sample(row, params, {}, 1).token, 0);
+        const std::vector<std::uint64_t> allowed{0b110};
+        QCOMPARE(sampler.sample(row, params, {}, 1, allowed).token, 1);
+        QCOMPARE(sampler.sample(row, params, {}, 1, allowed).logprob, plain); // of the raw logits
+    }
     void initTestCase()
     {
         QFile file(shared_data::data("sampling/logits.f32"));
