@@ -207,9 +207,13 @@ void dequantize(DType type, const std::byte *source, float *target, std::int64_t
         return expandGroupBlocks(type, bytes, target, elements);
     case DType::INT8Z:
     case DType::FP8:
+    case DType::FP8_E5M2:
     case DType::NF4:
     case DType::NF4_F16:
     case DType::NF4_BF16:
+    case DType::FP4:
+    case DType::FP4_F16:
+    case DType::FP4_BF16:
         return expandFloatBlocks(type, bytes, target, elements);
     case DType::I8:
     case DType::I16:

@@ -48,9 +48,13 @@ enum class DType : std::uint8_t {
     INT8,
     INT8Z,
     FP8,
+    FP8_E5M2,
     NF4,
     NF4_F16,
     NF4_BF16,
+    FP4,
+    FP4_F16,
+    FP4_BF16,
     E4M3, ///< one byte, of keys and values only (kv_layer.h)
 };
 

@@ -45,6 +45,14 @@ void readFP8(const std::uint8_t *block, float *target)
         target[i] = e4m3Numbers[block[4 + i]] * scale;
 }
 
+/// E5M2 is the upper byte of a half.
+void readE5M2(const std::uint8_t *block, float *target)
+{
+    const float scale = scaleOf(block);
+    for (int i = 0; i < 32; ++i)
+        target[i] = halfToFloat(static_cast<std::uint16_t>(block[4 + i] << 8)) * scale;
+}
+
 /// Half to even at bit `Bits`: what rounding to a narrower float comes to while the number is a normal one of it.
 template<int Bits> float roundedAt(float value)
 {
@@ -68,19 +76,20 @@ float asSingle(float value)
     return value;
 }
 
-/// With scales between these every level but 0 is a normal half and a normal bf16.
-constexpr float leastPlainScale = 1.0F / 1024.0F;
+/// With scales between these every level but 0 (the least is 1/192) is a normal half and a normal bf16.
+constexpr float leastPlainScale = 1.0F / 64.0F;
 constexpr float largestPlainScale = 32768.0F;
 
-template<float (*Round)(float), float (*RoundPlain)(float)> void readNF4(const std::uint8_t *block, float *target)
+template<const std::array<float, 16> &Levels, float (*Round)(float), float (*RoundPlain)(float)>
+void readLevels(const std::uint8_t *block, float *target)
 {
     const float scale = scaleOf(block);
     const bool plain = std::fabs(scale) >= leastPlainScale && std::fabs(scale) <= largestPlainScale;
     std::array<float, 16> levels{};
     for (std::size_t i = 0; plain && i < levels.size(); ++i)
-        levels[i] = RoundPlain(nf4Levels[i] * scale);
+        levels[i] = RoundPlain(Levels[i] * scale);
     for (std::size_t i = 0; !plain && i < levels.size(); ++i)
-        levels[i] = Round(nf4Levels[i] * scale);
+        levels[i] = Round(Levels[i] * scale);
     for (int j = 0; j < 16; ++j) {
         target[j] = levels[block[4 + j] & 15U];
         target[j + 16] = levels[block[4 + j] >> 4];
@@ -117,17 +126,29 @@ const std::array<float, 16> nf4Levels = {-1.0F,
                                          0.7229568362236023F,
                                          1.0F};
 
+const std::array<float, 16> fp4Levels = {
+    0.0F,  0.0625F / 12.0F,  8.0F / 12.0F,  1.0F,  4.0F / 12.0F,  6.0F / 12.0F,  2.0F / 12.0F,  3.0F / 12.0F,
+    -0.0F, -0.0625F / 12.0F, -8.0F / 12.0F, -1.0F, -4.0F / 12.0F, -6.0F / 12.0F, -2.0F / 12.0F, -3.0F / 12.0F};
+
 FloatBlockReader floatBlockReader(DType type)
 {
     switch (type) {
     case DType::FP8:
         return readFP8;
+    case DType::FP8_E5M2:
+        return readE5M2;
     case DType::NF4:
-        return readNF4<asSingle, asSingle>;
+        return readLevels<nf4Levels, asSingle, asSingle>;
     case DType::NF4_F16:
-        return readNF4<asHalf, roundedAt<13>>;
+        return readLevels<nf4Levels, asHalf, roundedAt<13>>;
     case DType::NF4_BF16:
-        return readNF4<asBrain, roundedAt<16>>;
+        return readLevels<nf4Levels, asBrain, roundedAt<16>>;
+    case DType::FP4:
+        return readLevels<fp4Levels, asSingle, asSingle>;
+    case DType::FP4_F16:
+        return readLevels<fp4Levels, asHalf, roundedAt<13>>;
+    case DType::FP4_BF16:
+        return readLevels<fp4Levels, asBrain, roundedAt<16>>;
     case DType::INT8Z:
         return readINT8Z;
     default:

@@ -15,14 +15,18 @@ extern const std::array<float, 256> e4m3Numbers;
 /// The 16 levels of NF4. Source: Dettmers et al. 2023, arXiv:2305.14314, appendix E.
 extern const std::array<float, 16> nf4Levels;
 
+/// The 16 levels of FP4 as bitsandbytes has it: a sign, two bits of exponent and one of mantissa, over 12.
+/// Source: bitsandbytes functional.py, get_4bit_type.
+extern const std::array<float, 16> fp4Levels;
+
 /// Expands one block to 32 floats.
 using FloatBlockReader = void (*)(const std::uint8_t *block, float *target);
 
 /// The reader of a type whose numbers are no small integers, and which therefore meets float activations; null for
 /// all others. In memory: float32 scale, then
-///   FP8    32 bytes of E4M3; weight = number x scale
+///   FP8    32 bytes of E4M3, FP8_E5M2 of E5M2; weight = number x scale
 ///   NF4    16 bytes, level j below and j + 16 above in byte j; weight = level x scale, which NF4_F16 and NF4_BF16
-///          round to that type, as bitsandbytes does for models that were quantised in it
+///          round to that type, as bitsandbytes does for models that were quantised in it; FP4 likewise
 ///   INT8Z  int16 zero, 32 unsigned bytes; weight = scale x (number - zero)
 [[nodiscard]] FloatBlockReader floatBlockReader(DType type);
 

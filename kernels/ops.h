@@ -153,6 +153,8 @@ public:
     virtual void scale(TensorView inout, float factor, Stream &stream) = 0;
     /// inout = cap * tanh(inout / cap). [tokens, n], cap > 0
     virtual void softCap(TensorView inout, float cap, Stream &stream) = 0;
+    /// inout = inout, but not above limit nor below -limit. [tokens, n], limit > 0
+    virtual void clamp(TensorView inout, float limit, Stream &stream) = 0;
     /// Rotates in place. heads [tokens, heads, headDim], positions [tokens]
     virtual void rope(TensorView heads, std::span<const int> positions, const RopeTable &table, Stream &stream) = 0;
     /// Picks experts from logits [tokens, experts]: ids [tokens, expertsUsed] I32, contiguous, and weights [tokens,

@@ -164,7 +164,9 @@ void addModelOptions(CLI::App &command, ModelOptions &o)
         ->capture_default_str()
         ->group(group);
     command
-        .add_option("--kv-cache-dtype", o.kvType, "auto, f32, f16, bf16, q8_0 or fp8; KEYS,VALUES where they differ")
+        .add_option("--kv-cache-dtype", o.kvType,
+                    "auto, f32, f16, bf16, q8_0 or fp8; KEYS,VALUES where they differ; auto is f32 for float32 weights "
+                    "and for mixtures in floats, else f16")
         ->capture_default_str()
         ->group(group);
     command.add_option("--max-num-seqs", o.maxNumSeqs, "sequences in one step (default: 64)")

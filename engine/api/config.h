@@ -8,7 +8,8 @@
 namespace engine {
 
 enum class BackendKind { Auto, Reference };
-/// How keys and values are stored. Auto: F16, F32 under the reference backend. Q8_0: blocks of 32 in 8 bits with an
+/// How keys and values are stored. Auto: F32 under the reference backend, for models whose keys
+/// come from F32 weights and for mixtures of experts in floats, else F16. Q8_0: blocks of 32 in 8 bits with an
 /// fp16 scale; FP8: E4M3 without a scale.
 enum class KvType { Auto, F32, F16, BF16, Q8_0, FP8 };
 /// "auto", "f32" .. "q8_0", "fp8".

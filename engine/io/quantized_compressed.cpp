@@ -164,7 +164,7 @@ std::vector<std::byte> makePacked(const SafetensorsSet &set, const Module &modul
 
 std::vector<std::byte> makeBytes(const SafetensorsSet &set, const Module &module, kernels::DType type)
 {
-    const bool isFloat = type == kernels::DType::FP8;
+    const bool isFloat = type == kernels::DType::FP8 || type == kernels::DType::FP8_E5M2;
     const std::span<const std::byte> bytes = set.bytes(*module.weight);
     NumberMatrix matrix = numbersOf(set, module);
     if (!isFloat)
@@ -238,7 +238,8 @@ QuantizedMatrix readBytes(const QuantizedParts &parts, const QuantizedScheme &sc
 {
     Module module;
     module.weight = &parts.need("weight");
-    const bool isFloat = module.weight->tensor.type == "F8_E4M3";
+    const std::string &stored = module.weight->tensor.type;
+    const bool isFloat = stored == "F8_E4M3" || stored == "F8_E5M2";
     if (!isFloat && scheme.layout == QuantizedScheme::Layout::Float8)
         parts.needType(*module.weight, "F8_E4M3");
     const bool named = parts.find("weight_scale_inv") != nullptr;
@@ -261,7 +262,7 @@ QuantizedMatrix readBytes(const QuantizedParts &parts, const QuantizedScheme &sc
         checkSense(parts, module);
     QuantizedMatrix matrix = matrixOf(parts, module);
     if (isFloat)
-        matrix.type = kernels::DType::FP8;
+        matrix.type = stored == "F8_E5M2" ? kernels::DType::FP8_E5M2 : kernels::DType::FP8;
     matrix.make = [set = &parts.set(), module = std::make_shared<const Module>(std::move(module)), type = matrix.type] {
         return makeBytes(*set, *module, type);
     };

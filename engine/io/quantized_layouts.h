@@ -17,9 +17,10 @@ namespace engine {
 [[nodiscard]] QuantizedMatrix readAwqGemv(const QuantizedParts &parts, const QuantizedScheme &scheme);
 /// weight_packed of compressed-tensors.
 [[nodiscard]] QuantizedMatrix readPacked(const QuantizedParts &parts, const QuantizedScheme &scheme);
-/// weight of I8 or F8_E4M3, one element to a byte.
+/// weight of I8, F8_E4M3 or F8_E5M2, one element to a byte.
 [[nodiscard]] QuantizedMatrix readBytes(const QuantizedParts &parts, const QuantizedScheme &scheme);
-[[nodiscard]] QuantizedMatrix readNf4(const QuantizedParts &parts);
+[[nodiscard]] QuantizedMatrix readLevels4(const QuantizedParts &parts);
+[[nodiscard]] QuantizedMatrix readInt8Rows(const QuantizedParts &parts);
 
 /// Columns and the groups that share a scale.
 struct ColumnGroups {

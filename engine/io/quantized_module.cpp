@@ -80,10 +80,12 @@ QuantizedMatrix readQuantizedModule(const SafetensorsSet &set, const QuantizedMo
         return parts.find("weight_packed") != nullptr ? readPacked(parts, scheme) : readBytes(parts, scheme);
     case Layout::Float8:
         return readBytes(parts, scheme);
-    case Layout::Nf4:
+    case Layout::Int8Rows:
+        return readInt8Rows(parts);
+    case Layout::Levels4:
         break;
     }
-    return readNf4(parts);
+    return readLevels4(parts);
 }
 
 } // namespace engine

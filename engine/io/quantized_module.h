@@ -21,9 +21,10 @@ struct QuantizedScheme {
         Gptq,       ///< qweight [in x bits / 32, out], packed along in
         AwqGemm,    ///< qweight [in, out / 8], packed along out in AWQ's order
         AwqGemv,    ///< qweight [out, in / 8], packed along in, in order
-        Compressed, ///< compressed-tensors: weight_packed [out, in x bits / 32], or weight of I8 or F8_E4M3
-        Float8,     ///< weight F8_E4M3 [out, in] with weight_scale or weight_scale_inv
-        Nf4,        ///< bitsandbytes: pairs of 4-bit levels, first one above
+        Compressed, ///< compressed-tensors: weight_packed [out, in x bits / 32], or weight of I8 or 8-bit floats
+        Float8,     ///< weight F8_E4M3 or F8_E5M2 [out, in] with weight_scale or weight_scale_inv
+        Levels4,    ///< bitsandbytes, 4 bits: pairs of levels of NF4 or FP4, first one above
+        Int8Rows,   ///< bitsandbytes, 8 bits: weight I8 [out, in], SCB [out] the largest of each row
     };
     /// How stored zeros become zeros. Source: AutoGPTQ and GPTQModel, see readQuantizedModule.
     enum class Zeros {

@@ -76,8 +76,12 @@ void store(DType type, const Block &block, std::uint8_t *target)
     case DType::NF4:
     case DType::NF4_F16:
     case DType::NF4_BF16:
+    case DType::FP4:
+    case DType::FP4_F16:
+    case DType::FP4_BF16:
         return storeNibbles(block, storeFloat(block.scale, target));
     case DType::FP8:
+    case DType::FP8_E5M2:
         std::memcpy(storeFloat(block.scale, target), block.numbers.data(), block.numbers.size());
         return;
     case DType::INT8Z:

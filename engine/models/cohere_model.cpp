@@ -55,7 +55,8 @@ ModelFamily commandRFamily()
     HfFamily hf;
     hf.modelTypes = {"cohere"};
     hf.architectures = {"CohereForCausalLM"};
-    hf.defaults = R"({"layer_norm_eps": 1e-5, "rope_theta": 500000.0, "logit_scale": 0.0625})";
+    hf.defaults =
+        R"({"layer_norm_eps": 1e-5, "rope_theta": 500000.0, "logit_scale": 0.0625, "max_position_embeddings": 8192})";
     hf.translate = translateCohere;
     return {"command-r", readCommandRConfig, decoderTensors, loadDecoder, hf};
 }
@@ -66,7 +67,8 @@ ModelFamily cohere2Family()
     hf.modelTypes = {"cohere2"};
     hf.architectures = {"Cohere2ForCausalLM"};
     hf.defaults =
-        R"({"layer_norm_eps": 1e-5, "logit_scale": 0.0625, "sliding_window": 4096, "sliding_window_pattern": 4})";
+        R"({"layer_norm_eps": 1e-5, "logit_scale": 0.0625, "sliding_window": 4096, "sliding_window_pattern": 4,
+                          "max_position_embeddings": 8192})";
     hf.translate = translateCohere2;
     return {"cohere2", readCohere2Config, decoderTensors, loadDecoder, hf};
 }

@@ -13,6 +13,7 @@ GroupedAttention::GroupedAttention(const ModelConfig &config, int layer, WeightL
     , m_layer(config.layer[static_cast<std::size_t>(layer)])
     , m_queryKeyNorm(config.queryKeyNorm)
     , m_normAfterRope(config.normAfterRope)
+    , m_limit(config.queryKeyValueLimit)
 {
     m_shape.heads = m_layer.heads;
     m_shape.kvHeads = m_layer.kvHeads;
@@ -78,6 +79,8 @@ void GroupedAttention::run(TensorView x, TensorView target, bool accumulate, Dec
     m_ops.linear(*m_qkv, x, qkv, floats(m_qkvBias), step.stream);
     if (!m_normAfterRope)
         normQueriesAndKeys(qkv, step.stream);
+    if (m_limit > 0.0F)
+        m_ops.clamp(qkv, m_limit, step.stream);
     m_rope.apply(m_layer, queries, step);
     m_rope.apply(m_layer, keys, step);
     if (m_normAfterRope)

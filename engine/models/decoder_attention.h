@@ -33,6 +33,7 @@ private:
     LayerConfig m_layer;
     QueryKeyNorm m_queryKeyNorm;
     bool m_normAfterRope;
+    float m_limit; ///< of queries, keys and values; 0 = none
     kernels::AttentionShape m_shape;
     std::unique_ptr<kernels::PackedWeight> m_qkv; ///< [(heads + 2 * kvHeads) * headDim, hidden]
     Tensor m_qkvBias;                             ///< [(heads + 2 * kvHeads) * headDim] or empty

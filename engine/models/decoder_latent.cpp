@@ -45,16 +45,19 @@ LatentAttention::LatentAttention(const ModelConfig &config, int layer, WeightLoa
     m_shape.valueDim = m_latent.kvRank;
     if (m_latent.queryRank > 0) {
         m_queryDown = loader.matrix({layerTensor(layer, "attn_q_a")});
+        m_queryDownBias = loader.vector(layerTensor(layer, "attn_q_a", "bias"));
         m_queryNorm = DecoderNorm(config, layerPrefix(layer, "attn_q_a_norm"), loader, m_latent.normEpsilon);
     }
     m_query = loader.matrix({layerTensor(layer, m_latent.queryRank > 0 ? "attn_q_b" : "attn_q")});
     m_keys = loader.matrix({layerTensor(layer, "attn_kv_a_mqa")});
+    m_keysBias = loader.vector(layerTensor(layer, "attn_kv_a_mqa", "bias"));
     m_keyNorm = DecoderNorm(config, layerPrefix(layer, "attn_kv_a_norm"), loader, m_latent.normEpsilon);
     if (m_latent.fused)
         loadFusedHeads(layerTensor(layer, "attn_kv_b"), loader);
     else
         loadHeads(layer, loader);
     m_output = loader.matrix({layerTensor(layer, "attn_output")});
+    m_outputBias = loader.vector(layerTensor(layer, "attn_output", "bias"));
 }
 
 void LatentAttention::keep(Weight weight, std::vector<const kernels::PackedWeight *> &heads)
@@ -116,7 +119,7 @@ TensorView LatentAttention::projectQueries(TensorView x, DecoderStep &step)
     TensorView input = x;
     if (m_queryDown) {
         input = step.scratch.take(step.tokens, m_latent.queryRank);
-        m_ops.linear(*m_queryDown, x, input, nullptr, step.stream);
+        m_ops.linear(*m_queryDown, x, input, floats(m_queryDownBias), step.stream);
         m_queryNorm.apply(input, input, step.stream);
     }
     m_ops.linear(*m_query, input, queries, nullptr, step.stream);
@@ -136,7 +139,7 @@ void LatentAttention::absorb(TensorView queries, TensorView absorbed, DecoderSte
 void LatentAttention::storeKeys(TensorView x, DecoderStep &step)
 {
     const TensorView keys = step.scratch.take(step.tokens, m_latent.keyDim());
-    m_ops.linear(*m_keys, x, keys, nullptr, step.stream);
+    m_ops.linear(*m_keys, x, keys, floats(m_keysBias), step.stream);
     const TensorView latent = kernels::columns(keys, 0, m_latent.kvRank);
     m_keyNorm.apply(latent, latent, step.stream);
     m_rope.apply(m_layer, headsView(keys, m_latent.kvRank, 1, m_latent.rotaryDim), step);
@@ -157,9 +160,9 @@ void LatentAttention::run(TensorView x, TensorView target, bool accumulate, Deco
     m_ops.pagedAttention(absorbed, step.kvLayer, step.paged, m_shape, summed, step.stream);
     m_ops.linearHeads(m_values, summed, headsView(attended, 0, heads, m_latent.valueDim), step.stream);
     if (accumulate)
-        m_ops.linearAdd(*m_output, attended, target, nullptr, step.stream);
+        m_ops.linearAdd(*m_output, attended, target, floats(m_outputBias), step.stream);
     else
-        m_ops.linear(*m_output, attended, target, nullptr, step.stream);
+        m_ops.linear(*m_output, attended, target, floats(m_outputBias), step.stream);
 }
 
 std::int64_t LatentAttention::scratchFloats(std::int64_t tokens) const
@@ -182,7 +185,8 @@ std::vector<const LatentAttention::Weight *> LatentAttention::weights() const
 
 std::size_t LatentAttention::weightBytes() const
 {
-    std::size_t total = m_queryNorm.bytes() + m_keyNorm.bytes() + m_transposed.size();
+    std::size_t total = m_queryNorm.bytes() + m_keyNorm.bytes() + m_transposed.size() + m_queryDownBias.bytes()
+        + m_keysBias.bytes() + m_outputBias.bytes();
     for (const Weight *each : weights())
         total += (*each)->residentBytes();
     return total;

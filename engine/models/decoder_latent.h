@@ -41,15 +41,18 @@ private:
     LatentConfig m_latent;
     LayerConfig m_layer;
     kernels::AttentionShape m_shape;
-    Weight m_queryDown; ///< [queryRank, hidden] or null
+    Weight m_queryDown;     ///< [queryRank, hidden] or null
+    Tensor m_queryDownBias; ///< [queryRank] or empty
     DecoderNorm m_queryNorm;
-    Weight m_query; ///< [heads * queryDim, queryRank or hidden]
-    Weight m_keys;  ///< [keyDim, hidden]
+    Weight m_query;    ///< [heads * queryDim, queryRank or hidden]
+    Weight m_keys;     ///< [keyDim, hidden]
+    Tensor m_keysBias; ///< [keyDim] or empty
     DecoderNorm m_keyNorm;
     std::vector<const kernels::PackedWeight *> m_absorb; ///< [heads] of [kvRank, plainDim]
     std::vector<const kernels::PackedWeight *> m_values; ///< [heads] of [valueDim, kvRank]
     std::vector<Weight> m_heads;                         ///< owns both
     Weight m_output;                                     ///< [hidden, heads * valueDim]
+    Tensor m_outputBias;                                 ///< [hidden] or empty
     std::vector<std::byte> m_transposed;                 ///< what m_absorb reads on backends that keep the source
 };
 

@@ -14,7 +14,8 @@ DecoderNorm::DecoderNorm(const ModelConfig &config, const std::string &name, Wei
     : m_ops(&loader.ops())
     , m_kind(config.norm)
     , m_epsilon(epsilon)
-    , m_weight(loader.vector(name + ".weight", config.normWeightOffset))
+    , m_weight(loader.has(name + ".0.weight") ? loader.numberedVectors(name, config.normWeightOffset)
+                                              : loader.vector(name + ".weight", config.normWeightOffset))
     , m_bias(loader.vector(name + ".bias"))
 {
 }

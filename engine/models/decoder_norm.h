@@ -12,7 +12,8 @@ namespace engine {
 class DecoderNorm {
 public:
     DecoderNorm() = default;
-    /// Reads `<name>.weight` and `<name>.bias` where they exist; without a weight all weights are 1.
+    /// Reads `<name>.weight` (or `<name>.0.weight` and so on) and `<name>.bias` where they exist; without a weight all
+    /// weights are 1.
     DecoderNorm(const ModelConfig &config, const std::string &name, WeightLoader &loader);
     /// The same with an epsilon of its own.
     DecoderNorm(const ModelConfig &config, const std::string &name, WeightLoader &loader, float epsilon);

@@ -33,6 +33,15 @@ const LayerConfig &layerOf(const ModelConfig &config, int layer)
     return config.layer[static_cast<std::size_t>(layer)];
 }
 
+/// Norms of every head, in one tensor or in one for each.
+void addHeadNorms(const char *part, std::int64_t heads, const ModelConfig &config, LayerList &list)
+{
+    if (!config.separateHeadNorms)
+        return list.vector(part, {heads, config.headDim});
+    for (std::int64_t head = 0; head < heads; ++head)
+        list.vector((part + ("." + std::to_string(head))).c_str(), {config.headDim});
+}
+
 void addQueryKeyNorms(const ModelConfig &config, const LayerConfig &layer, LayerList &list)
 {
     const std::int64_t headDim = config.headDim;
@@ -40,12 +49,15 @@ void addQueryKeyNorms(const ModelConfig &config, const LayerConfig &layer, Layer
     case QueryKeyNorm::None:
         break;
     case QueryKeyNorm::Head:
-        list.vector("attn_q_norm", {headDim});
-        list.vector("attn_k_norm", {headDim});
+        for (const char *part : {"attn_q_norm", "attn_k_norm"}) {
+            list.vector(part, {headDim});
+            if (config.queryKeyNormBias)
+                list.bias(part, headDim);
+        }
         break;
     case QueryKeyNorm::OwnHead:
-        list.vector("attn_q_norm", {layer.heads, headDim});
-        list.vector("attn_k_norm", {layer.kvHeads, headDim});
+        addHeadNorms("attn_q_norm", layer.heads, config, list);
+        addHeadNorms("attn_k_norm", layer.kvHeads, config, list);
         break;
     case QueryKeyNorm::All:
         list.vector("attn_q_norm", {layer.heads * headDim});

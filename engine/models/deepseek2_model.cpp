@@ -65,8 +65,6 @@ void translateLatent(const HfConfig &config, HfKeys &keys)
     keys.set("rope.dimension_count", rotary);
     keys.set("attention.latent_norm_epsilon", 1e-6); // of the library's classes, whatever rms_norm_eps is
     keys.set("rope.interleaved", config.boolean("rope_interleave").value_or(true));
-    if (config.boolean("attention_bias").value_or(false))
-        config.refuseValue("attention_bias", "false: latent attention with biases is not supported");
 }
 
 /// The keys that applyMscale() reads, from temperature and scale of the library's class: the first is what the common
@@ -146,6 +144,8 @@ ModelFamily deepseek2Family()
     hf.modelTypes = {"deepseek_v2", "deepseek_v3"};
     hf.architectures = {"DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM"};
     hf.names = names;
+    hf.typeDefaults = {{"deepseek_v2", R"({"max_position_embeddings": 2048})"},
+                       {"deepseek_v3", R"({"max_position_embeddings": 4096})"}};
     hf.translate = translateDeepseek2;
     return {"deepseek2", readDeepseek2Config, decoderTensors, loadDecoder, hf};
 }

@@ -41,7 +41,8 @@ ModelFamily exaone4Family()
     HfFamily hf;
     hf.modelTypes = {"exaone4"};
     hf.architectures = {"Exaone4ForCausalLM"};
-    hf.defaults = R"({"rms_norm_eps": 1e-5, "sliding_window": 4096, "sliding_window_pattern": 4})";
+    hf.defaults =
+        R"({"rms_norm_eps": 1e-5, "sliding_window": 4096, "sliding_window_pattern": 4, "max_position_embeddings": 2048})";
     hf.names = names;
     hf.translate = translateExaone4;
     return {"exaone4", readExaone4Config, decoderTensors, loadDecoder, hf};

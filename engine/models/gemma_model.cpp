@@ -12,13 +12,14 @@ namespace {
 
 ModelConfig readAnyGemma(const Checkpoint &checkpoint, const FamilyDefaults &defaults)
 {
-    ModelConfig config = readCommonConfig(checkpoint, defaults);
+    FamilyDefaults withActivation = defaults;
+    withActivation.activation = kernels::Activation::GeluTanh;
+    ModelConfig config = readCommonConfig(checkpoint, withActivation);
     refuseExperts(config);
     refuseLogitScale(checkpoint, config);
     const ConfigReader reader(checkpoint.metadata(), config.architecture);
     config.embeddingScale =
         static_cast<float>(reader.positive("embedding_scale", std::sqrt(static_cast<double>(config.hidden))));
-    config.activation = kernels::Activation::GeluTanh;
     return config;
 }
 
@@ -102,7 +103,7 @@ ModelFamily gemmaFamily()
     hf.modelTypes = {"gemma"};
     hf.architectures = {"GemmaForCausalLM"};
     hf.activations = {"gelu_pytorch_tanh", "gelu"}; // early files say gelu and mean its approximation
-    hf.defaults = R"({"head_dim": 256})";
+    hf.defaults = R"({"head_dim": 256, "max_position_embeddings": 8192})";
     hf.translate = translateGemma;
     return {"gemma", readGemmaConfig, decoderTensors, loadDecoder, hf};
 }
@@ -113,9 +114,9 @@ ModelFamily gemma2Family()
     hf.modelTypes = {"gemma2"};
     hf.architectures = {"Gemma2ForCausalLM"};
     hf.names = namesOfBoth;
-    hf.activations = {"gelu_pytorch_tanh"};
     hf.defaults =
         R"({"head_dim": 256, "sliding_window": 4096, "sliding_window_pattern": 2, "query_pre_attn_scalar": 256,
+                          "max_position_embeddings": 8192, "num_key_value_heads": 4,
                           "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0})";
     hf.translate = translateGemma2;
     return {"gemma2", readGemma2Config, decoderTensors, loadDecoder, hf};
@@ -127,7 +128,6 @@ ModelFamily gemma3Family()
     hf.modelTypes = {"gemma3_text", "gemma3"};
     hf.architectures = {"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"};
     hf.names = namesOfBoth;
-    hf.activations = {"gelu_pytorch_tanh"};
     // The text part of a larger configuration states only what differs from these.
     hf.defaults = R"({"vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
                           "max_position_embeddings": 131072, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0,

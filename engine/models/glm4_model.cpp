@@ -41,7 +41,8 @@ ModelFamily chatglmFamily()
     HfFamily hf;
     hf.modelTypes = {"glm"};
     hf.architectures = {"GlmForCausalLM"};
-    hf.defaults = R"({"rms_norm_eps": 1.5625e-7, "partial_rotary_factor": 0.5, "head_dim": 128})";
+    hf.defaults = R"({"rms_norm_eps": 1.5625e-7, "partial_rotary_factor": 0.5, "head_dim": 128,
+                      "max_position_embeddings": 131072, "num_key_value_heads": 2})";
     hf.translate = translateGlm;
     return {"chatglm", readChatglmConfig, decoderTensors, loadDecoder, hf};
 }
@@ -56,7 +57,8 @@ ModelFamily glm4Family()
     HfFamily hf;
     hf.modelTypes = {"glm4"};
     hf.architectures = {"Glm4ForCausalLM"};
-    hf.defaults = R"({"rms_norm_eps": 1.5625e-7, "partial_rotary_factor": 0.5, "head_dim": 128})";
+    hf.defaults = R"({"rms_norm_eps": 1.5625e-7, "partial_rotary_factor": 0.5, "head_dim": 128,
+                      "max_position_embeddings": 131072, "num_key_value_heads": 2})";
     hf.translate = translateGlm;
     hf.names = names;
     return {"glm4", readGlm4Config, decoderTensors, loadDecoder, hf};

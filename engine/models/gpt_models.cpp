@@ -12,11 +12,10 @@ namespace {
 /// LayerNorm, biases and a plain feed-forward part.
 ModelConfig readAnyGpt(const Checkpoint &checkpoint, kernels::Activation activation)
 {
-    ModelConfig config = readCommonConfig(checkpoint, {.norm = NormKind::Layer});
+    ModelConfig config = readCommonConfig(checkpoint, {.norm = NormKind::Layer, .activation = activation});
     refuseExperts(config);
     refuseLogitScale(checkpoint, config);
     config.gated = false;
-    config.activation = activation;
     return config;
 }
 
@@ -48,13 +47,17 @@ ModelConfig readPhi2Config(const Checkpoint &checkpoint)
     config.parallel = true;
     config.feedForwardNorm = false;
     config.headBias = true;
+    const ConfigReader reader(checkpoint.metadata(), config.architecture);
+    if (reader.flag("attention.qk_norm", false)) {
+        config.queryKeyNorm = QueryKeyNorm::Head;
+        config.queryKeyNormBias = true;
+    }
     return config;
 }
 
-void translatePhi2(const HfConfig &config, HfKeys &)
+void translatePhi2(const HfConfig &config, HfKeys &keys)
 {
-    if (config.boolean("qk_layernorm").value_or(false))
-        config.refuseValue("qk_layernorm", "false: normed queries and keys are not supported for this family");
+    keys.set("attention.qk_norm", config.boolean("qk_layernorm").value_or(false));
 }
 
 } // namespace
@@ -76,12 +79,13 @@ ModelFamily phi2Family()
         HfName{"model.layers.{}.mlp.fc1", "blk.{}.ffn_up"},
         HfName{"model.layers.{}.mlp.fc2", "blk.{}.ffn_down"},
         HfName{"model.final_layernorm", "output_norm"},
+        HfName{"model.layers.{}.self_attn.q_layernorm", "blk.{}.attn_q_norm"},
+        HfName{"model.layers.{}.self_attn.k_layernorm", "blk.{}.attn_k_norm"},
     };
     HfFamily hf;
     hf.modelTypes = {"phi"};
     hf.architectures = {"PhiForCausalLM"};
-    hf.activations = {"gelu_new", "gelu_pytorch_tanh"};
-    hf.defaults = R"({"layer_norm_eps": 1e-5, "partial_rotary_factor": 0.5})";
+    hf.defaults = R"({"layer_norm_eps": 1e-5, "partial_rotary_factor": 0.5, "max_position_embeddings": 2048})";
     hf.translate = translatePhi2;
     hf.names = names;
     return {"phi2", readPhi2Config, decoderTensors, loadDecoder, hf};

@@ -53,6 +53,7 @@ ModelFamily gptOssFamily()
     hf.modelTypes = {"gpt_oss"};
     hf.architectures = {"GptOssForCausalLM"};
     hf.names = names;
+    hf.activations = {"silu"}; // the class has one of its own
     hf.defaults = R"({"rms_norm_eps": 1e-5, "rope_theta": 150000.0, "head_dim": 64,
                           "sliding_window": 128, "sliding_window_pattern": 2})";
     hf.translate = translateGptOss;

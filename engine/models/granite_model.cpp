@@ -44,7 +44,7 @@ ModelFamily graniteFamily()
     HfFamily hf;
     hf.modelTypes = {"granite"};
     hf.architectures = {"GraniteForCausalLM"};
-    hf.defaults = R"({"attention_multiplier": 1.0})";
+    hf.defaults = R"({"attention_multiplier": 1.0, "max_position_embeddings": 2048})";
     return {"granite", readGraniteConfig, decoderTensors, loadDecoder, hf};
 }
 

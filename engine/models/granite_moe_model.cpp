@@ -38,7 +38,8 @@ ModelFamily graniteMoeFamily()
     HfFamily hf;
     hf.modelTypes = {"granitemoe"};
     hf.architectures = {"GraniteMoeForCausalLM"};
-    hf.defaults = R"({"attention_multiplier": 1.0})";
+    hf.defaults = R"({"attention_multiplier": 1.0, "max_position_embeddings": 2048, "num_local_experts": 8,
+                      "num_experts_per_tok": 2})";
     hf.names = names;
     hf.translate = translateGraniteMoe;
     return {"granitemoe", readGraniteMoeConfig, decoderTensors, loadDecoder, hf};

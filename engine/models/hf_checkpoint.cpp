@@ -173,7 +173,7 @@ private:
                 config.refuse(key, "true",
                               "false, or weights with the tensor " + inQuotes(nameInFiles(*biases.begin())));
         };
-        check("attention_bias", {"blk.0.attn_q.bias", "blk.0.attn_qkv.bias"});
+        check("attention_bias", {"blk.0.attn_q.bias", "blk.0.attn_qkv.bias", "blk.0.attn_kv_a_mqa.bias"});
         check("mlp_bias", {"blk.0.ffn_up.bias"});
     }
 
@@ -239,6 +239,17 @@ std::string folderName(const std::string &configPath)
     return folder.filename().string();
 }
 
+/// What the library's class of a type fills in goes before what those of all the family's types do.
+HfConfig withFamilyDefaults(const HfConfig &config, const HfFamily &family)
+{
+    HfConfig filled = config;
+    for (const HfTypeDefaults &each : family.typeDefaults) {
+        if (config.text("model_type") == each.modelType)
+            filled = filled.withDefaults(each.defaults);
+    }
+    return filled.withDefaults(family.defaults);
+}
+
 } // namespace
 
 HfModelConfig readHfModelConfig(const std::string &path)
@@ -255,7 +266,7 @@ HfModelConfig modelConfigOf(const HfConfig &whole)
     if (model.family == nullptr) // a model that holds a text model may give it no type of its own
         model.family = familyOfType(whole.text("model_type"), architectures);
     if (model.family != nullptr)
-        model.config = model.config.withDefaults(model.family->hf.defaults);
+        model.config = withFamilyDefaults(model.config, model.family->hf);
     if (!type && !architectures.empty())
         type = architectures.front();
     model.modelType = type.value_or("");

@@ -55,13 +55,20 @@ private:
     std::string m_architecture;
 };
 
+/// What the library's class of one model type fills in where config.json has no such key.
+struct HfTypeDefaults {
+    std::string_view modelType;
+    std::string_view defaults; ///< JSON object
+};
+
 /// What a family of models needs to be read from a Hugging Face folder; one without `modelTypes` exists as GGUF only.
 struct HfFamily {
-    std::vector<std::string_view> modelTypes;          ///< of config.json's model_type
-    std::vector<std::string_view> architectures;       ///< of its architectures, where model_type is absent
-    std::span<const HfName> names;                     ///< looked at before the common ones of hf_names.h
-    std::vector<std::string_view> activations{"silu"}; ///< of hidden_act that the family computes, the default first
+    std::vector<std::string_view> modelTypes;    ///< of config.json's model_type
+    std::vector<std::string_view> architectures; ///< of its architectures, where model_type is absent
+    std::span<const HfName> names;               ///< looked at before the common ones of hf_names.h
+    std::vector<std::string_view> activations;   ///< of hidden_act; empty: all of namedActivations()
     std::string_view defaults; ///< JSON object: keys that the library's class fills in where config.json has none
+    std::vector<HfTypeDefaults> typeDefaults; ///< the same for one of `modelTypes`
     /// Adds to the common keys of hf_translate.h, or replaces them; may be null.
     void (*translate)(const HfConfig &config, HfKeys &keys) = nullptr;
 };

@@ -256,8 +256,8 @@ void HfQuantization::readFp8()
     m_scheme.layout = QuantizedScheme::Layout::Float8;
     m_scheme.bits = 8;
     const std::string format = m_config.text("fmt").value_or(m_config.text("format").value_or("e4m3"));
-    if (format != "e4m3" && format != "float8_e4m3fn")
-        m_config.refuse(m_config.has("fmt") ? "fmt" : "format", inQuotes(format), "e4m3");
+    if (format != "e4m3" && format != "float8_e4m3fn" && format != "e5m2" && format != "float8_e5m2")
+        m_config.refuse(m_config.has("fmt") ? "fmt" : "format", inQuotes(format), "e4m3 or e5m2");
     const std::string method = m_config.text("weight_scale_method").value_or("");
     if (!method.empty() && method != "tensor" && method != "row" && method != "block")
         m_config.refuse("weight_scale_method", inQuotes(method), "tensor, row or block");
@@ -342,12 +342,14 @@ void HfQuantization::readCompressedGroup(const HfConfig &group, const std::strin
 
 void HfQuantization::readBitsAndBytes()
 {
-    m_scheme.layout = QuantizedScheme::Layout::Nf4;
-    if (m_config.boolean("load_in_8bit").value_or(false) || !m_config.boolean("load_in_4bit").value_or(false))
-        m_config.refuse("load_in_4bit", "false", "true; bitsandbytes with 8 bits is not supported");
+    const bool eight = m_config.boolean("load_in_8bit").value_or(false);
+    if (eight == m_config.boolean("load_in_4bit").value_or(false))
+        m_config.refuse("load_in_4bit", eight ? "true, as load_in_8bit is" : "false, as load_in_8bit is",
+                        "one of the two");
+    m_scheme.layout = eight ? QuantizedScheme::Layout::Int8Rows : QuantizedScheme::Layout::Levels4;
     const std::string type = m_config.text("bnb_4bit_quant_type").value_or("fp4");
-    if (type != "nf4")
-        m_config.refuse("bnb_4bit_quant_type", inQuotes(type), "nf4");
+    if (!eight && type != "nf4" && type != "fp4")
+        m_config.refuse("bnb_4bit_quant_type", inQuotes(type), "nf4 or fp4");
     addSkips("llm_int8_skip_modules", true);
 }
 

@@ -2,6 +2,7 @@
 #include "engine/models/hf_translate.h"
 
 #include "engine/core/printable.h"
+#include "engine/models/model_config.h"
 
 #include <algorithm>
 #include <array>
@@ -82,16 +83,30 @@ void translateScales(const HfConfig &config, HfKeys &keys)
     }
 }
 
-void checkActivation(const HfConfig &config, const HfFamily &family)
+std::vector<std::string_view> activationsOf(const HfFamily &family)
 {
+    std::vector<std::string_view> names = family.activations;
+    for (const NamedActivation &each : namedActivations()) {
+        if (family.activations.empty())
+            names.push_back(each.name);
+    }
+    return names;
+}
+
+void translateActivation(const HfConfig &config, const HfFamily &family, HfKeys &keys)
+{
+    const std::vector<std::string_view> names = activationsOf(family);
     for (const char *key : {"hidden_activation", "hidden_act", "activation_function"}) {
         const auto name = config.text(key);
         if (!name)
             continue;
-        if (std::find(family.activations.begin(), family.activations.end(), *name) != family.activations.end())
+        if (std::find(names.begin(), names.end(), *name) != names.end()) {
+            if (family.activations.empty())
+                keys.set("hidden_activation", *name);
             return;
+        }
         std::string known;
-        for (const std::string_view each : family.activations)
+        for (const std::string_view each : names)
             known += (known.empty() ? "" : " or ") + std::string(each);
         config.refuse(key, inQuotes(*name), known + "; this family computes no other activation");
     }
@@ -197,7 +212,7 @@ void translateCommonKeys(const HfConfig &config, const HfFamily &family, HfKeys 
     translateNorm(config, keys);
     translateRope(config, keys);
     translateScales(config, keys);
-    checkActivation(config, family);
+    translateActivation(config, family, keys);
     translateWindow(config, keys);
     translateExperts(config, keys);
 }

@@ -38,6 +38,9 @@ void addLatentTensors(const ModelConfig &config, int layer, std::vector<Expected
     const auto add = [&](const char *part, std::vector<std::int64_t> shape, TensorUse use = TensorUse::Matrix) {
         all.push_back({layerTensor(layer, part), std::move(shape), use});
     };
+    const auto bias = [&](const char *part, std::int64_t size) {
+        all.push_back({layerTensor(layer, part, "bias"), {size}, TensorUse::Vector});
+    };
     if (latent.queryRank > 0) {
         add("attn_q_a", {latent.queryRank, hidden});
         add("attn_q_a_norm", {latent.queryRank}, TensorUse::Vector);
@@ -54,6 +57,13 @@ void addLatentTensors(const ModelConfig &config, int layer, std::vector<Expected
         add("attn_v_b", {heads, latent.valueDim, latent.kvRank});
     }
     add("attn_output", {hidden, heads * latent.valueDim});
+    if (config.attentionBias) {
+        if (latent.queryRank > 0)
+            bias("attn_q_a", latent.queryRank);
+        bias("attn_kv_a_mqa", latent.keyDim());
+    }
+    if (config.outputBias)
+        bias("attn_output", hidden);
 }
 
 } // namespace engine

@@ -162,6 +162,17 @@ Tensor WeightLoader::vector(const std::string &name, float offset)
     return upload(all);
 }
 
+Tensor WeightLoader::numberedVectors(const std::string &name, float offset)
+{
+    std::vector<float> all;
+    const auto numbered = [&name](int i) { return name + '.' + std::to_string(i) + ".weight"; };
+    for (int i = 0; has(numbered(i)); ++i) {
+        for (const float value : values(numbered(i)))
+            all.push_back(value + offset);
+    }
+    return upload(all);
+}
+
 Tensor WeightLoader::stackedBias(std::initializer_list<std::string> names, std::initializer_list<std::int64_t> sizes)
 {
     CHECK(names.size() == sizes.size());

@@ -47,6 +47,8 @@ public:
     /// A norm weight or bias as float32 on the device, each element larger by `offset`; empty when the tensor is
     /// absent. \throws Error Cancelled
     [[nodiscard]] Tensor vector(const std::string &name, float offset = 0.0F);
+    /// The same for the tensors "<name>.0.weight", "<name>.1.weight" and so on, one after another.
+    [[nodiscard]] Tensor numberedVectors(const std::string &name, float offset = 0.0F);
     /// Biases of stacked matrices one after another, zeros for absent ones; empty when all are absent.
     /// `sizes` are the rows of the matrices.
     [[nodiscard]] Tensor stackedBias(std::initializer_list<std::string> names,

@@ -31,16 +31,14 @@ ModelConfig readExaoneConfig(const Checkpoint &checkpoint)
     return config;
 }
 
-/// Where config.json of a mistral says nothing about the window, the library's class has one; null is none.
 /// What the class of mixtral fills in and the others do not.
 void translateMixtral(const HfConfig &config, HfKeys &keys)
 {
     if (!config.has("rope_theta") && !config.has("rope_parameters"))
         keys.set("rope.freq_base", 1e6);
-    if (!config.has("rms_norm_eps"))
-        keys.set("attention.layer_norm_rms_epsilon", 1e-5);
 }
 
+/// Where config.json of a mistral says nothing about the window, the library's class has one; null is none.
 void translateLlama(const HfConfig &config, HfKeys &keys)
 {
     if (config.text("model_type") == "mixtral")
@@ -68,6 +66,10 @@ ModelFamily llamaFamily()
     hf.modelTypes = {"llama", "mistral", "mixtral"};
     hf.architectures = {"LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM"};
     hf.names = names;
+    hf.typeDefaults = {{"llama", R"({"max_position_embeddings": 2048})"},
+                       {"mistral", R"({"max_position_embeddings": 131072, "num_key_value_heads": 8})"},
+                       {"mixtral", R"({"max_position_embeddings": 131072, "num_key_value_heads": 8,
+                           "rms_norm_eps": 1e-5, "num_local_experts": 8, "num_experts_per_tok": 2})"}};
     hf.translate = translateLlama;
     return {"llama", readLlamaConfig, decoderTensors, loadDecoder, hf};
 }

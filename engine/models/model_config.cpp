@@ -6,6 +6,7 @@
 #include "engine/text/utf8.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace engine {
@@ -150,8 +151,8 @@ std::int64_t countParameters(const Checkpoint &checkpoint)
 /// Keys of other networks that change results and that no block computes.
 void refuseUnknownBehaviour(const ConfigReader &reader)
 {
-    for (const char *key : {"attention.clamp_kqv", "attention.max_alibi_bias", "attention.temperature_scale",
-                            "attention.temperature_length"}) {
+    for (const char *key :
+         {"attention.max_alibi_bias", "attention.temperature_scale", "attention.temperature_length"}) {
         if (const double value = reader.number(key, 0.0); value != 0.0)
             reader.refuse(key, std::to_string(value), "0: this is not supported");
     }
@@ -178,6 +179,24 @@ void readScales(const ConfigReader &reader, ModelConfig &config)
     config.residualScale = readScale(reader, "residual_scale", 1.0);
     config.attentionSoftCap = static_cast<float>(reader.zeroOrPositive("attn_logit_softcapping", 0.0));
     config.logitSoftCap = static_cast<float>(reader.zeroOrPositive("final_logit_softcapping", 0.0));
+    config.queryKeyValueLimit = static_cast<float>(reader.zeroOrPositive("attention.clamp_kqv", 0.0));
+    if (config.queryKeyValueLimit > 0.0F && config.latent.used())
+        reader.refuse("attention.clamp_kqv", std::to_string(config.queryKeyValueLimit),
+                      "0: this is not supported with latent attention");
+}
+
+/// The function of the feed-forward parts, by the names of transformers, activations.py.
+kernels::Activation readActivation(const ConfigReader &reader, kernels::Activation fallback)
+{
+    constexpr const char *key = "hidden_activation";
+    if (!reader.has(key))
+        return fallback;
+    const std::string name = reader.text(key, "");
+    for (const NamedActivation &each : namedActivations()) {
+        if (each.name == name)
+            return each.activation;
+    }
+    reader.refuse(key, utf8::quoted(name), "silu, gelu, gelu_new, gelu_pytorch_tanh or relu");
 }
 
 bool anyLayerHas(const Checkpoint &checkpoint, int layers, const char *part, const char *suffix)
@@ -198,13 +217,26 @@ void readForms(const Checkpoint &checkpoint, ModelConfig &config)
     };
     config.tiedHead = !checkpoint.find("output.weight");
     config.fusedQkv = anyLayerHas(checkpoint, config.layers, "attn_qkv", "weight");
-    config.attentionBias = bias({"attn_q", "attn_k", "attn_v", "attn_qkv"});
+    config.attentionBias = bias({"attn_q", "attn_k", "attn_v", "attn_qkv", "attn_q_a", "attn_kv_a_mqa"});
     config.outputBias = bias({"attn_output"});
     config.feedForwardBias = bias({"ffn_gate", "ffn_up", "ffn_down"});
     config.normBias = bias({"attn_norm", "ffn_norm"});
+    config.queryKeyNormBias = bias({"attn_q_norm", "attn_k_norm"});
 }
 
 } // namespace
+
+std::span<const NamedActivation> namedActivations()
+{
+    using kernels::Activation;
+    static constexpr std::array<NamedActivation, 6> names = {{{"silu", Activation::Silu},
+                                                              {"swish", Activation::Silu},
+                                                              {"gelu", Activation::GeluErf},
+                                                              {"gelu_new", Activation::GeluTanh},
+                                                              {"gelu_pytorch_tanh", Activation::GeluTanh},
+                                                              {"relu", Activation::Relu}}};
+    return names;
+}
 
 void useLocalRope(ModelConfig &config, const ConfigReader &reader, double base)
 {
@@ -319,6 +351,7 @@ ModelConfig readCommonConfig(const Checkpoint &checkpoint, const FamilyDefaults 
     config.normEpsilon = static_cast<float>(reader.positive(
         defaults.norm == NormKind::Rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon"));
     config.normWeightOffset = static_cast<float>(reader.number("norm_weight_offset", 0.0));
+    config.activation = readActivation(reader, defaults.activation);
     refuseUnknownBehaviour(reader);
     readScales(reader, config);
     const bool factorTensors =

@@ -9,7 +9,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace engine {
@@ -65,29 +67,32 @@ struct ModelConfig {
     LatentConfig latent; ///< in place of grouped heads
 
     kernels::Activation activation = kernels::Activation::Silu;
-    bool gated = true;             ///< act(gate) * up; else act(up)
-    float embeddingScale = 1.0F;   ///< multiplies the embedding rows
-    float residualScale = 1.0F;    ///< multiplies what a branch adds to the residual stream
-    float logitScale = 1.0F;       ///< multiplies the logits
-    float attentionScale = 0.0F;   ///< of q·k; set to 1 / sqrt(headDim) where the file gives none
-    bool sinks = false;            ///< every head has a sink that takes a share of the softmax
-    float attentionSoftCap = 0.0F; ///< 0 = none
-    float logitSoftCap = 0.0F;     ///< 0 = none
+    bool gated = true;               ///< act(gate) * up; else act(up)
+    float embeddingScale = 1.0F;     ///< multiplies the embedding rows
+    float residualScale = 1.0F;      ///< multiplies what a branch adds to the residual stream
+    float logitScale = 1.0F;         ///< multiplies the logits
+    float attentionScale = 0.0F;     ///< of q·k; set to 1 / sqrt(headDim) where the file gives none
+    bool sinks = false;              ///< every head has a sink that takes a share of the softmax
+    float attentionSoftCap = 0.0F;   ///< 0 = none
+    float queryKeyValueLimit = 0.0F; ///< of queries, keys and values before they rotate, both ways; 0 = none
+    float logitSoftCap = 0.0F;       ///< 0 = none
 
     bool tiedHead = false;                        ///< the output matrix is the embedding
     bool positionTable = false;                   ///< embeddings of positions are added to those of tokens
     bool headBias = false;                        ///< the output matrix has a bias
     bool fusedQkv = false;                        ///< the file holds q, k and v as one matrix attn_qkv
     bool fusedGateUp = false;                     ///< the file's ffn_up holds gate, then up
-    bool attentionBias = false;                   ///< q, k and v have biases
+    bool attentionBias = false;                   ///< q, k and v have biases, or what they are made from
     bool outputBias = false;                      ///< attn_output has a bias
     bool feedForwardBias = false;                 ///< ffn_gate, ffn_up and ffn_down have biases
     bool normBias = false;                        ///< all norms but those of queries and keys have biases
     bool feedForwardNorm = true;                  ///< with `parallel`: the feed-forward part has a norm of its own
     std::string feedForwardNormName = "ffn_norm"; ///< the norm before the feed-forward part
     QueryKeyNorm queryKeyNorm = QueryKeyNorm::None;
-    bool normAfterRope = false;  ///< queries and keys are normed after they were rotated
-    std::int64_t parameters = 0; ///< elements of all weights in the checkpoint
+    bool queryKeyNormBias = false;  ///< those norms have biases
+    bool separateHeadNorms = false; ///< with OwnHead: one tensor for each head, "attn_q_norm.3"
+    bool normAfterRope = false;     ///< queries and keys are normed after they were rotated
+    std::int64_t parameters = 0;    ///< elements of all weights in the checkpoint
 
     [[nodiscard]] bool windowed() const { return maxWindow() > 0; }
     [[nodiscard]] bool hasLocalRope() const;
@@ -111,7 +116,15 @@ struct FamilyDefaults {
     int windowPattern = 0; ///< every n-th layer sees all keys; 0: all layers have the window
     int window = 0;        ///< 0 = none
     bool latent = false;   ///< attention is latent
+    kernels::Activation activation = kernels::Activation::Silu;
 };
+
+/// A function by the name that configurations have for it.
+struct NamedActivation {
+    std::string_view name;
+    kernels::Activation activation;
+};
+[[nodiscard]] std::span<const NamedActivation> namedActivations();
 
 /// Reads and checks the keys that all families share: `<architecture>.block_count` and so on, the vocabulary's size
 /// from token_embd, and which biases and fused matrices the file has. Families add what they alone have.

@@ -49,7 +49,7 @@ ModelFamily olmo2Family()
     HfFamily hf;
     hf.modelTypes = {"olmo2", "olmo3"};
     hf.architectures = {"Olmo2ForCausalLM", "Olmo3ForCausalLM"};
-    hf.defaults = R"({"rms_norm_eps": 1e-5, "sliding_window_pattern": 4})";
+    hf.defaults = R"({"rms_norm_eps": 1e-5, "sliding_window_pattern": 4, "max_position_embeddings": 2048})";
     hf.translate = translateOlmo2;
     hf.names = names;
     return {"olmo2", readOlmo2Config, decoderTensors, loadDecoder, hf};

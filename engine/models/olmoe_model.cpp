@@ -20,10 +20,13 @@ ModelConfig readOlmoeConfig(const Checkpoint &checkpoint)
     return config;
 }
 
-void translateOlmoe(const HfConfig &config, HfKeys &)
+void translateOlmoe(const HfConfig &config, HfKeys &keys)
 {
-    if (config.number("clip_qkv"))
-        config.refuseValue("clip_qkv", "null: clipped queries, keys and values are not supported");
+    const auto limit = config.number("clip_qkv");
+    if (limit && static_cast<float>(*limit) <= 0.0F)
+        config.refuseValue("clip_qkv", "a number above 0, or null");
+    if (limit)
+        keys.set("attention.clamp_kqv", *limit);
 }
 
 } // namespace
@@ -33,7 +36,8 @@ ModelFamily olmoeFamily()
     HfFamily hf;
     hf.modelTypes = {"olmoe"};
     hf.architectures = {"OlmoeForCausalLM"};
-    hf.defaults = R"({"rms_norm_eps": 1e-5})";
+    hf.defaults =
+        R"({"rms_norm_eps": 1e-5, "max_position_embeddings": 4096, "num_experts": 64, "num_experts_per_tok": 8})";
     hf.translate = translateOlmoe;
     return {"olmoe", readOlmoeConfig, decoderTensors, loadDecoder, hf};
 }

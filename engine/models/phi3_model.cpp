@@ -25,7 +25,8 @@ ModelFamily phi3Family()
     HfFamily hf;
     hf.modelTypes = {"phi3"};
     hf.architectures = {"Phi3ForCausalLM"};
-    hf.defaults = R"({"rms_norm_eps": 1e-5, "original_max_position_embeddings": 4096})";
+    hf.defaults =
+        R"({"rms_norm_eps": 1e-5, "max_position_embeddings": 4096, "original_max_position_embeddings": 4096})";
     return {"phi3", readPhi3Config, decoderTensors, loadDecoder, hf};
 }
 

@@ -34,7 +34,8 @@ ModelFamily qwen2Family()
     HfFamily hf;
     hf.modelTypes = {"qwen2"};
     hf.architectures = {"Qwen2ForCausalLM"};
-    hf.defaults = R"({"use_sliding_window": false, "sliding_window": 4096, "max_window_layers": 28})";
+    hf.defaults = R"({"use_sliding_window": false, "sliding_window": 4096, "max_window_layers": 28,
+                      "max_position_embeddings": 32768})";
     return {"qwen2", readQwen2Config, decoderTensors, loadDecoder, hf};
 }
 
@@ -43,7 +44,8 @@ ModelFamily qwen3Family()
     HfFamily hf;
     hf.modelTypes = {"qwen3"};
     hf.architectures = {"Qwen3ForCausalLM"};
-    hf.defaults = R"({"use_sliding_window": false, "sliding_window": 4096, "max_window_layers": 28, "head_dim": 128})";
+    hf.defaults = R"({"use_sliding_window": false, "sliding_window": 4096, "max_window_layers": 28, "head_dim": 128,
+                      "max_position_embeddings": 32768})";
     return {"qwen3", readQwen3Config, decoderTensors, loadDecoder, hf};
 }
 

@@ -75,7 +75,8 @@ ModelFamily qwen2MoeFamily()
     HfFamily hf;
     hf.modelTypes = {"qwen2_moe"};
     hf.architectures = {"Qwen2MoeForCausalLM"};
-    hf.defaults = R"({"use_sliding_window": false, "sliding_window": 4096, "max_window_layers": 28})";
+    hf.defaults = R"({"use_sliding_window": false, "sliding_window": 4096, "max_window_layers": 28,
+                      "max_position_embeddings": 32768})";
     hf.names = names;
     hf.translate = translateQwen2Moe;
     return {"qwen2moe", readQwen2MoeConfig, decoderTensors, loadDecoder, hf};
@@ -86,7 +87,8 @@ ModelFamily qwen3MoeFamily()
     HfFamily hf;
     hf.modelTypes = {"qwen3_moe"};
     hf.architectures = {"Qwen3MoeForCausalLM"};
-    hf.defaults = R"({"use_sliding_window": false, "sliding_window": 4096})";
+    hf.defaults = R"({"use_sliding_window": false, "sliding_window": 4096, "max_position_embeddings": 32768,
+                      "num_key_value_heads": 4})";
     hf.translate = translateQwen3Moe;
     return {"qwen3moe", readQwen3MoeConfig, decoderTensors, loadDecoder, hf};
 }

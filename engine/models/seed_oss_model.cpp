@@ -29,7 +29,7 @@ ModelFamily seedOssFamily()
     HfFamily hf;
     hf.modelTypes = {"seed_oss"};
     hf.architectures = {"SeedOssForCausalLM"};
-    hf.defaults = R"({"head_dim": 128})";
+    hf.defaults = R"({"head_dim": 128, "max_position_embeddings": 524288, "num_key_value_heads": 8})";
     hf.names = names;
     return {"seed_oss", readSeedOssConfig, decoderTensors, loadDecoder, hf};
 }

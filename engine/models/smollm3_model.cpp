@@ -51,7 +51,8 @@ ModelFamily smollm3Family()
     HfFamily hf;
     hf.modelTypes = {"smollm3"};
     hf.architectures = {"SmolLM3ForCausalLM"};
-    hf.defaults = R"({"rope_theta": 2000000.0, "use_sliding_window": false})";
+    hf.defaults = R"({"rope_theta": 2000000.0, "use_sliding_window": false, "max_position_embeddings": 32768,
+                      "num_key_value_heads": 4})";
     hf.translate = translateSmollm3;
     return {"smollm3", readSmollm3Config, decoderTensors, loadDecoder, hf};
 }

@@ -4,6 +4,8 @@
 #include "engine/models/decoder_tensors.h"
 #include "engine/models/model_registry.h"
 
+#include <array>
+
 namespace engine {
 namespace {
 
@@ -18,7 +20,9 @@ ModelConfig readStablelmConfig(const Checkpoint &checkpoint)
     const ConfigReader reader(checkpoint.metadata(), config.architecture);
     config.parallel = reader.flag("parallel", !config.feedForwardNorm);
     config.feedForwardNorm = !config.parallel;
-    if (checkpoint.find(layerTensor(0, "attn_q_norm")))
+    config.separateHeadNorms = checkpoint.find(layerTensor(0, "attn_q_norm.0")) != nullptr;
+    const bool holdsNorms = config.separateHeadNorms || checkpoint.find(layerTensor(0, "attn_q_norm")) != nullptr;
+    if (reader.flag("attention.qk_norm", holdsNorms))
         config.queryKeyNorm = QueryKeyNorm::OwnHead;
     return config;
 }
@@ -34,8 +38,7 @@ ModelConfig readOrionConfig(const Checkpoint &checkpoint)
 
 void translateStablelm(const HfConfig &config, HfKeys &keys)
 {
-    if (config.boolean("qk_layernorm").value_or(false))
-        config.refuseValue("qk_layernorm", "false: folders of such models are not supported");
+    keys.set("attention.qk_norm", config.boolean("qk_layernorm").value_or(false));
     keys.set("parallel", config.boolean("use_parallel_residual").value_or(false));
 }
 
@@ -43,10 +46,15 @@ void translateStablelm(const HfConfig &config, HfKeys &keys)
 
 ModelFamily stablelmFamily()
 {
+    static constexpr std::array names = {
+        HfName{"model.layers.{}.self_attn.q_layernorm.norms.{}", "blk.{}.attn_q_norm.{}"},
+        HfName{"model.layers.{}.self_attn.k_layernorm.norms.{}", "blk.{}.attn_k_norm.{}"},
+    };
     HfFamily hf;
     hf.modelTypes = {"stablelm"};
     hf.architectures = {"StableLmForCausalLM"};
-    hf.defaults = R"({"layer_norm_eps": 1e-5, "partial_rotary_factor": 0.25})";
+    hf.defaults = R"({"layer_norm_eps": 1e-5, "partial_rotary_factor": 0.25, "max_position_embeddings": 4096})";
+    hf.names = names;
     hf.translate = translateStablelm;
     return {"stablelm", readStablelmConfig, decoderTensors, loadDecoder, hf};
 }

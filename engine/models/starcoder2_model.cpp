@@ -12,11 +12,11 @@ namespace {
 /// LayerNorm and a plain feed-forward part. Source: Lozhkov et al. 2024, arXiv:2402.19173.
 ModelConfig readStarcoder2Config(const Checkpoint &checkpoint)
 {
-    ModelConfig config = readCommonConfig(checkpoint, {.norm = NormKind::Layer});
+    ModelConfig config =
+        readCommonConfig(checkpoint, {.norm = NormKind::Layer, .activation = kernels::Activation::GeluTanh});
     refuseExperts(config);
     refuseLogitScale(checkpoint, config);
     config.gated = false;
-    config.activation = kernels::Activation::GeluTanh;
     return config;
 }
 
@@ -31,8 +31,7 @@ ModelFamily starcoder2Family()
     HfFamily hf;
     hf.modelTypes = {"starcoder2"};
     hf.architectures = {"Starcoder2ForCausalLM"};
-    hf.activations = {"gelu_pytorch_tanh"};
-    hf.defaults = R"({"norm_epsilon": 1e-5})";
+    hf.defaults = R"({"norm_epsilon": 1e-5, "max_position_embeddings": 4096, "num_key_value_heads": 2})";
     hf.names = names;
     return {"starcoder2", readStarcoder2Config, decoderTensors, loadDecoder, hf};
 }

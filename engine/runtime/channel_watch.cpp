@@ -153,6 +153,7 @@ public:
         m_ops->scale(inout, factor, stream);
     }
     void softCap(TensorView inout, float cap, kernels::Stream &stream) override { m_ops->softCap(inout, cap, stream); }
+    void clamp(TensorView inout, float limit, kernels::Stream &stream) override { m_ops->clamp(inout, limit, stream); }
     void rope(TensorView heads, std::span<const int> positions, const kernels::RopeTable &table,
               kernels::Stream &stream) override
     {

@@ -46,11 +46,27 @@ void checkConfig(const EngineConfig &config)
                         + "; wanted at least 1, or 0 for the default");
 }
 
+/// What "auto" is. A model whose keys come from float32 weights keeps them so. So does a mixture of experts in floats
+/// of any kind: rounded keys would now and then take another expert than the model itself does.
+KvType ownKvType(const Checkpoint &checkpoint, const ModelConfig &model, BackendKind backend)
+{
+    if (backend == BackendKind::Reference)
+        return KvType::F32;
+    for (const char *part : {"attn_k", "attn_qkv", "attn_kv_a_mqa"}) {
+        const TensorInfo *keys = checkpoint.find(layerTensor(0, part));
+        if (keys == nullptr)
+            continue;
+        const bool mixture = model.moe.experts > 0 && !kernels::info(keys->type).quantized;
+        return keys->type == kernels::DType::F32 || mixture ? KvType::F32 : KvType::F16;
+    }
+    return KvType::F16;
+}
+
 /// The types in force: none of them is Auto.
-void resolveKvTypes(EngineConfig &config)
+void resolveKvTypes(const Checkpoint &checkpoint, const ModelConfig &model, EngineConfig &config)
 {
     if (config.kv.type == KvType::Auto)
-        config.kv.type = config.backend == BackendKind::Reference ? KvType::F32 : KvType::F16;
+        config.kv.type = ownKvType(checkpoint, model, config.backend);
     if (config.kv.valueType == KvType::Auto)
         config.kv.valueType = config.kv.type;
 }
@@ -187,12 +203,12 @@ LoadedModel::LoadedModel(const std::string &path, const EngineConfig &config, co
     report(0.0, "opening the file");
     m_info.path = path;
     m_info.effective = config;
-    resolveKvTypes(m_info.effective);
     m_checkpoint = openModelFiles(path);
     m_info.warnings = m_checkpoint->warnings();
     namingFile(path, [&] {
         const ModelFamily &family = familyOf(*m_checkpoint);
         const ModelConfig model = namingKeys(*m_checkpoint, [&] { return family.readConfig(*m_checkpoint); });
+        resolveKvTypes(*m_checkpoint, model, m_info.effective);
         const KvTypes kvTypes = kvTypesOf(model, m_info.effective.kv);
         if (config.profile)
             m_profile = std::make_unique<Profile>();

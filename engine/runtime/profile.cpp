@@ -130,6 +130,11 @@ public:
         const Timer timer(m_profile, "softCap");
         m_ops->softCap(inout, cap, stream);
     }
+    void clamp(kernels::TensorView inout, float limit, kernels::Stream &stream) override
+    {
+        const Timer timer(m_profile, "clamp");
+        m_ops->clamp(inout, limit, stream);
+    }
     void route(kernels::TensorView logits, const kernels::RouterShape &shape, kernels::TensorView ids,
                kernels::TensorView weights, kernels::Stream &stream) override
     {

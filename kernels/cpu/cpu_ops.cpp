@@ -181,6 +181,17 @@ void CpuOps::softCap(TensorView inout, float cap, Stream &)
              [&](std::int64_t row) { m_level.softCap(rowOf(inout, row), cap, static_cast<int>(inout.shape[1])); });
 }
 
+void CpuOps::clamp(TensorView inout, float limit, Stream &)
+{
+    checkFloatView(inout, 2);
+    CHECK(limit > 0.0F);
+    overRows(inout.shape[0], inout.shape[1], [&](std::int64_t row) {
+        float *values = rowOf(inout, row);
+        for (std::int64_t i = 0; i < inout.shape[1]; ++i)
+            values[i] = std::clamp(values[i], -limit, limit);
+    });
+}
+
 void CpuOps::route(TensorView logits, const RouterShape &shape, TensorView ids, TensorView weights, Stream &)
 {
     checkRoute(logits, shape, ids, weights);

@@ -44,6 +44,7 @@ public:
     void gatedAdd(TensorView x, TensorView gate, TensorView inout, Stream &stream) override;
     void scale(TensorView inout, float factor, Stream &stream) override;
     void softCap(TensorView inout, float cap, Stream &stream) override;
+    void clamp(TensorView inout, float limit, Stream &stream) override;
     void route(TensorView logits, const RouterShape &shape, TensorView ids, TensorView weights,
                Stream &stream) override;
     void expertsGated(std::span<const PackedWeight *const> gateUp, Activation activation, TensorView x, TensorView ids,

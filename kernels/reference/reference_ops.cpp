@@ -197,6 +197,16 @@ void ReferenceOps::softCap(TensorView inout, float cap, Stream &)
     }
 }
 
+void ReferenceOps::clamp(TensorView inout, float limit, Stream &)
+{
+    checkFloatView(inout, 2);
+    CHECK(limit > 0.0F);
+    for (std::int64_t row = 0; row < inout.shape[0]; ++row) {
+        for (std::int64_t i = 0; i < inout.shape[1]; ++i)
+            rowOf(inout, row)[i] = std::clamp(rowOf(inout, row)[i], -limit, limit);
+    }
+}
+
 void ReferenceOps::rope(TensorView heads, std::span<const int> positions, const RopeTable &table, Stream &)
 {
     checkRope(heads, positions, table);

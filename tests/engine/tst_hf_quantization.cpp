@@ -70,7 +70,7 @@ void HfQuantizationTest::refusals_data()
     add("gemv_fast", R"({"quant_method": "awq", "bits": 4, "group_size": 128, "version": "gemv_fast"})", "version",
         "gemv_fast");
     add("awq bits", R"({"quant_method": "awq", "bits": 8, "group_size": 128})", "bits", "8");
-    add("fp8 format", R"({"quant_method": "fp8", "fmt": "e5m2"})", "fmt", "e5m2");
+    add("fp8 format", R"({"quant_method": "fp8", "fmt": "e3m4"})", "fmt", "e3m4");
     add("fp8 block", R"({"quant_method": "fp8", "weight_block_size": [128, 100]})", "weight_block_size", "100");
     add("fp8 sense", R"({"quant_method": "fp8", "weight_scale_semantics": "logarithm"})", "weight_scale_semantics",
         "logarithm");
@@ -83,9 +83,11 @@ void HfQuantizationTest::refusals_data()
     add("strategy",
         R"({"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {"g": {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "int", "strategy": "tensor_group"}}}})",
         "strategy", "tensor_group");
-    add("bnb fp4", R"({"quant_method": "bitsandbytes", "load_in_4bit": true, "bnb_4bit_quant_type": "fp4"})",
-        "bnb_4bit_quant_type", "fp4");
-    add("bnb int8", R"({"quant_method": "bitsandbytes", "load_in_8bit": true})", "load_in_4bit", "8 bits");
+    add("bnb levels", R"({"quant_method": "bitsandbytes", "load_in_4bit": true, "bnb_4bit_quant_type": "int4"})",
+        "bnb_4bit_quant_type", "int4");
+    add("bnb without bits", R"({"quant_method": "bitsandbytes"})", "load_in_4bit", "false");
+    add("bnb of both", R"({"quant_method": "bitsandbytes", "load_in_4bit": true, "load_in_8bit": true})",
+        "load_in_4bit", "true");
 }
 
 void HfQuantizationTest::refusals()

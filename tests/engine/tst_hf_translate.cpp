@@ -56,6 +56,9 @@ private slots:
     void silentWindows();
     void silentNumbers_data();
     void silentNumbers();
+    void silentSizes_data();
+    void silentSizes();
+    void activations();
     void deepseek();
     void attentionBiases();
     void refusals_data();
@@ -327,6 +330,57 @@ void HfTranslateTest::silentNumbers()
     QCOMPARE(m.number((architecture + ".rope.freq_base").toStdString()).value_or(0.0), base);
 }
 
+/// What the class of each type has where config.json says nothing.
+void HfTranslateTest::silentSizes_data()
+{
+    QTest::addColumn<QByteArray>("type");
+    QTest::addColumn<QByteArray>("architecture");
+    QTest::addColumn<int>("context");
+    QTest::addColumn<int>("kvHeads"); ///< of 16
+    const auto row = [](const char *type, const char *architecture, int context, int kvHeads) {
+        QTest::newRow(type) << QByteArray(type) << QByteArray(architecture) << context << kvHeads;
+    };
+    row("llama", "llama", 2048, 16);
+    row("mistral", "llama", 131072, 8);
+    row("mixtral", "llama", 131072, 8);
+    row("qwen2", "qwen2", 32768, 16);
+    row("qwen3_moe", "qwen3moe", 32768, 4);
+    row("gemma", "gemma", 8192, 16);
+    row("gemma2", "gemma2", 8192, 4);
+    row("gemma3_text", "gemma3", 131072, 4);
+    row("phi", "phi2", 2048, 16);
+    row("phi3", "phi3", 4096, 16);
+    row("starcoder2", "starcoder2", 4096, 2);
+    row("stablelm", "stablelm", 4096, 16);
+    row("olmoe", "olmoe", 4096, 16);
+    row("smollm3", "smollm3", 32768, 4);
+    row("glm4", "glm4", 131072, 2);
+    row("cohere2", "cohere2", 8192, 16);
+    row("seed_oss", "seed_oss", 524288, 8);
+}
+
+void HfTranslateTest::silentSizes()
+{
+    QFETCH(QByteArray, type);
+    QFETCH(QByteArray, architecture);
+    QFETCH(int, context);
+    QFETCH(int, kvHeads);
+    const engine::Metadata m = translate(R"({"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 6,
+        "num_attention_heads": 16, "vocab_size": 320, "model_type": ")"
+                                         + type + "\"}");
+    QCOMPARE(m.integer((architecture + ".context_length").toStdString()).value(), context);
+    QCOMPARE(m.integer((architecture + ".attention.head_count_kv").toStdString()).value(), kvHeads);
+}
+
+void HfTranslateTest::activations()
+{
+    const engine::Metadata m = translate(configOf("phi", R"("hidden_act": "gelu")"));
+    QCOMPARE(*m.text("phi2.hidden_activation"), std::string("gelu"));
+    const engine::Metadata early = translate(configOf("gemma", R"("hidden_act": "gelu")"));
+    QVERIFY(early.find("gemma.hidden_activation") == nullptr); // the family's own, tanh's
+    QVERIFY(translate(configOf("llama")).find("llama.hidden_activation") == nullptr);
+}
+
 void HfTranslateTest::attentionBiases()
 {
     QVERIFY(translate(configOf("qwen2_moe")).boolean("qwen2moe.attention.bias").value());
@@ -360,6 +414,9 @@ void HfTranslateTest::refusals_data()
     QTest::newRow("heads") << QByteArray("llama") << QByteArray(R"("num_key_value_heads": 3)");
     QTest::newRow("experts") << QByteArray("mixtral")
                              << QByteArray(R"("num_experts_per_tok": 9, "num_local_experts": 8)");
+    QTest::newRow("activation") << QByteArray("llama") << QByteArray(R"("hidden_act": "mish")");
+    QTest::newRow("own activation") << QByteArray("gpt_oss") << QByteArray(R"("hidden_act": "gelu")");
+    QTest::newRow("limit") << QByteArray("olmoe") << QByteArray(R"("clip_qkv": -1.0)");
     QTest::newRow("gemma") << QByteArray("gemma") << QByteArray(R"("use_bidirectional_attention": true)");
     QTest::newRow("gemma2") << QByteArray("gemma2") << QByteArray(R"("use_bidirectional_attention": true)");
     QTest::newRow("gemma3 scores") << QByteArray("gemma3_text") << QByteArray(R"("attn_logit_softcapping": 9.0)");

@@ -132,6 +132,10 @@ void LoadedModelTest::effectiveValues()
     QCOMPARE(other->info().effective.kv.type, engine::KvType::F16);
     QCOMPARE(other->info().effective.maxModelLen, 100);
     QCOMPARE(other->info().effective.kv.numBlocks, 3 * 2);
+    // A mixture of experts in floats keeps its keys in float32, as rounded ones would take other experts.
+    QCOMPARE(
+        open(config, shared_data::data(QStringLiteral("tiny-deepseek3/deepseek3-f16.gguf")))->info().effective.kv.type,
+        engine::KvType::F32);
     config.kv.type = engine::KvType::BF16;
     QCOMPARE(open(config)->info().effective.kv.type, engine::KvType::BF16);
     QCOMPARE(open(config)->info().effective.kv.valueType, engine::KvType::BF16);

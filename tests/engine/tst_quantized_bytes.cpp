@@ -69,20 +69,31 @@ std::vector<std::uint8_t> nf4Bytes()
     return bytes;
 }
 
-void addNf4State(TensorFile &file, const std::string &more, const std::string &type = "nf4",
-                 const std::string &dtype = "float32")
+/// A sign, two bits of exponent and one of mantissa, with the largest as 1.
+constexpr float fp4[16] = {
+    0.0F,  0.0625F / 12.0F,  8.0F / 12.0F,  12.0F / 12.0F,  4.0F / 12.0F,  6.0F / 12.0F,  2.0F / 12.0F,  3.0F / 12.0F,
+    -0.0F, -0.0625F / 12.0F, -8.0F / 12.0F, -12.0F / 12.0F, -4.0F / 12.0F, -6.0F / 12.0F, -2.0F / 12.0F, -3.0F / 12.0F};
+
+void addState(TensorFile &file, const std::string &kind, const float *levels, const std::string &more,
+              const std::string &type, const std::string &dtype)
 {
     const std::string text = R"({"quant_type": ")" + type + R"(", "blocksize": 64, "dtype": ")" + dtype
         + R"(", "shape": [)" + std::to_string(rows) + ", " + std::to_string(columns) + "]" + more + "}";
-    file.add("m.weight.quant_state.bitsandbytes__nf4", "U8", {static_cast<std::int64_t>(text.size())},
+    file.add("m.weight.quant_state.bitsandbytes__" + kind, "U8", {static_cast<std::int64_t>(text.size())},
              std::vector<char>(text.begin(), text.end()));
-    file.add("m.weight.quant_map", "F32", {16}, std::vector<float>(std::begin(nf4), std::end(nf4)));
+    file.add("m.weight.quant_map", "F32", {16}, std::vector<float>(levels, levels + 16));
+}
+
+void addNf4State(TensorFile &file, const std::string &more, const std::string &type = "nf4",
+                 const std::string &dtype = "float32")
+{
+    addState(file, "nf4", nf4, more, type, dtype);
 }
 
 QuantizedScheme nf4Scheme()
 {
     QuantizedScheme scheme;
-    scheme.layout = Layout::Nf4;
+    scheme.layout = Layout::Levels4;
     return scheme;
 }
 
@@ -96,8 +107,10 @@ private slots:
     void float8PartialBlocks();
     void float8Senses();
     void bytesWithScales();
-    void nf4Plain_data();
-    void nf4Plain();
+    void fiveBitExponents();
+    void int8Rows();
+    void levels_data();
+    void levels();
     void nf4Nested();
     void nf4Refusals();
     void unknownPartsAreRefused();
@@ -203,30 +216,89 @@ void QuantizedBytesTest::bytesWithScales()
     }
 }
 
-void QuantizedBytesTest::nf4Plain_data()
+/// E5M2 is the upper half of a half.
+void QuantizedBytesTest::fiveBitExponents()
 {
+    const auto byteOf = [](std::int64_t row, std::int64_t k) { return (row * 37 + k * 11) % 124 + (k % 2) * 128; };
+    std::vector<std::uint8_t> bytes;
+    for (std::int64_t i = 0; i < rows * columns; ++i)
+        bytes.push_back(static_cast<std::uint8_t>(byteOf(i / columns, i % columns)));
+    Folder folder;
+    folder.file.add("m.weight", "F8_E5M2", {rows, columns}, bytes);
+    folder.file.add("m.weight_scale", "F32", {}, std::vector<float>{0.03F});
+    const QuantizedMatrix matrix = folder.read(float8());
+    QCOMPARE(matrix.type, DType::FP8_E5M2);
+    QCOMPARE(expand(matrix), matrixOf([&](std::int64_t row, std::int64_t k) {
+                 const auto byte = static_cast<int>(byteOf(row, k));
+                 const int exponent = byte >> 2 & 31;
+                 const double size =
+                     exponent == 0 ? std::ldexp(byte & 3, -16) : std::ldexp(4 + (byte & 3), exponent - 17);
+                 return static_cast<float>((byte & 0x80) != 0 ? -size : size) * 0.03F;
+             }));
+}
+
+/// The largest number of a row is 127.
+void QuantizedBytesTest::int8Rows()
+{
+    std::vector<std::int8_t> numbers;
+    std::vector<float> largest;
+    for (std::int64_t i = 0; i < rows * columns; ++i)
+        numbers.push_back(static_cast<std::int8_t>(number(i / columns, i % columns, 8) - 128));
+    for (std::int64_t row = 0; row < rows; ++row)
+        largest.push_back(scale(row, 0) * 100.0F);
+    QuantizedScheme scheme;
+    scheme.layout = Layout::Int8Rows;
+    for (const int format : {-1, 0, 2}) {
+        Folder folder;
+        folder.file.add("m.weight", "I8", {rows, columns}, numbers);
+        folder.file.add("m.SCB", "F32", {rows}, largest);
+        if (format >= 0)
+            folder.file.add("m.weight_format", "U8", {}, std::vector<std::uint8_t>{static_cast<std::uint8_t>(format)});
+        if (format == 2) {
+            QVERIFY(folder.refusal(scheme).contains(QStringLiteral("is 2, wanted 0")));
+            continue;
+        }
+        const QuantizedMatrix matrix = folder.read(scheme);
+        QCOMPARE(matrix.type, DType::INT8);
+        QCOMPARE(expand(matrix), matrixOf([&](std::int64_t row, std::int64_t k) {
+                     return static_cast<float>(number(row, k, 8) - 128)
+                         * (largest[static_cast<std::size_t>(row)] * 7.874015718698502e-3F);
+                 }));
+    }
+    Folder none;
+    none.file.add("m.weight", "I8", {rows, columns}, numbers);
+    QVERIFY(none.refusal(scheme).contains(QStringLiteral("\"m.SCB\", which is missing")));
+}
+
+void QuantizedBytesTest::levels_data()
+{
+    QTest::addColumn<QString>("kind");
     QTest::addColumn<QString>("dtype");
-    for (const char *dtype : {"float32", "float16", "bfloat16"})
-        QTest::newRow(dtype) << QString::fromLatin1(dtype);
+    for (const char *kind : {"nf4", "fp4"}) {
+        for (const char *dtype : {"float32", "float16", "bfloat16"})
+            QTest::addRow("%s of %s", kind, dtype) << QString::fromLatin1(kind) << QString::fromLatin1(dtype);
+    }
 }
 
 /// Values are rounded to the type that the weights had.
-void QuantizedBytesTest::nf4Plain()
+void QuantizedBytesTest::levels()
 {
+    QFETCH(QString, kind);
     QFETCH(QString, dtype);
+    const float *levels = kind == QStringLiteral("nf4") ? nf4 : fp4;
     std::vector<float> largest; // a row of 96 begins inside a block of 64
     for (std::int64_t block = 0; block < rows * columns / 64; ++block)
         largest.push_back(std::ldexp(static_cast<float>(block + 1) / 7.0F, static_cast<int>(block * 5 % 41) - 27));
     Folder folder;
     folder.file.add("m.weight", "U8", {rows * columns / 2, 1}, nf4Bytes());
     folder.file.add("m.weight.absmax", "F32", {rows * columns / 64}, largest);
-    addNf4State(folder.file, "", "nf4", dtype.toStdString());
+    addState(folder.file, kind.toStdString(), levels, "", kind.toStdString(), dtype.toStdString());
     const QuantizedMatrix matrix = folder.read(nf4Scheme());
     QCOMPARE(matrix.rows, rows);
     QCOMPARE(matrix.columns, columns);
     QCOMPARE(expand(matrix), matrixOf([&](std::int64_t row, std::int64_t k) {
                  const float value =
-                     nf4[number(row, k, 4)] * largest[static_cast<std::size_t>((row * columns + k) / 64)];
+                     levels[number(row, k, 4)] * largest[static_cast<std::size_t>((row * columns + k) / 64)];
                  return dtype == QStringLiteral("float16") ? kernels::halfToFloat(kernels::floatToHalf(value))
                      : dtype == QStringLiteral("bfloat16") ? kernels::bf16ToFloat(kernels::floatToBf16(value))
                                                            : value;

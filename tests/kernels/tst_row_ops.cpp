@@ -65,6 +65,8 @@ private slots:
     void scaleCapAndGatedAdd_data() { levels(); }
     void scaleCapAndGatedAdd();
     void add_data() { levels(); }
+    void clamp_data() { levels(); }
+    void clamp();
     void add();
     void rope_data();
     void rope();
@@ -219,6 +221,34 @@ void TestRowOps::scaleCapAndGatedAdd()
         QVERIFY(found.bordersUnchanged());
         QVERIFY(tolerance::nmse(found.data, wanted.data) <= tolerance::rowWise);
         QVERIFY(tolerance::largestDifference(found.data, wanted.data) < 2e-5);
+    }
+}
+
+/// Nothing but what lies beyond the limit changes, on any backend.
+void TestRowOps::clamp()
+{
+    QFETCH(QString, level);
+    REQUIRE_LEVEL(level);
+    const auto ops = kernel_data::cpu(level.toStdString(), 2);
+    const auto truth = kernel_data::reference();
+    const auto stream = ops->makeStream();
+    for (kernels::Ops *backend : {ops.get(), truth.get()}) {
+        for (const int n : {1, 13, 576}) {
+            Slice values(40, n, 2);
+            const std::vector<float> before = values.data;
+            backend->clamp(values.view(), 0.25F, *stream);
+            QVERIFY(values.bordersUnchanged());
+            int limited = 0;
+            for (std::size_t i = 0; i < before.size(); ++i) {
+                limited += before[i] != sentinel && values.data[i] != before[i] ? 1 : 0;
+                QVERIFY(before[i] == sentinel
+                        || values.data[i]
+                            == (before[i] > 0.25F        ? 0.25F
+                                    : before[i] < -0.25F ? -0.25F
+                                                         : before[i]));
+            }
+            QVERIFY(limited > 0);
+        }
     }
 }
 

@@ -107,9 +107,13 @@ std::uint32_t GgufBuilder::typeNumber(kernels::DType type)
     case DType::INT8:
     case DType::INT8Z:
     case DType::FP8:
+    case DType::FP8_E5M2:
     case DType::NF4:
     case DType::NF4_F16:
     case DType::NF4_BF16:
+    case DType::FP4:
+    case DType::FP4_F16:
+    case DType::FP4_BF16:
     case DType::E4M3:
         break; // of safetensors only
     }

@@ -40,9 +40,13 @@ std::vector<std::size_t> halfPlaces(DType type)
     case DType::INT8:
     case DType::INT8Z:
     case DType::FP8:
+    case DType::FP8_E5M2:
     case DType::NF4:
     case DType::NF4_F16:
     case DType::NF4_BF16:
+    case DType::FP4:
+    case DType::FP4_F16:
+    case DType::FP4_BF16:
         return {};
     default:
         return {0};
@@ -91,6 +95,8 @@ void setZero(DType type, std::byte *rest, std::mt19937 &random)
         if ((rest[i] & std::byte{0x7f}) == std::byte{0x7f})
             rest[i] = std::byte{0};
     }
+    for (int i = 0; i < 32 && type == DType::FP8_E5M2; ++i)
+        rest[i] &= std::byte{0xbf}; // far from infinity
 }
 
 void setScales(DType type, std::byte *block, std::mt19937 &random, Scales scales)
@@ -105,7 +111,7 @@ void setScales(DType type, std::byte *block, std::mt19937 &random, Scales scales
         const float sign = (random() & 1) != 0 ? 1.0F : -1.0F;
         return kernels::floatToHalf(sign * scaleOf(scales, random));
     };
-    if (type >= DType::INT2 && type <= DType::NF4_BF16) {
+    if (type >= DType::INT2 && type <= DType::FP4_BF16) {
         const float scale = (random() & 1) != 0 ? scaleOf(scales, random) : -scaleOf(scales, random);
         std::memcpy(block, &scale, sizeof scale);
         setZero(type, block + sizeof scale, random);
@@ -144,11 +150,12 @@ void fillFloats(Weight &weight, std::mt19937 &random, Scales scales)
 const std::vector<DType> &weightTypes()
 {
     static const std::vector<DType> types{
-        DType::F32,     DType::F16,   DType::BF16,  DType::Q4_0,  DType::Q4_1,    DType::Q5_0,    DType::Q5_1,
-        DType::Q8_0,    DType::Q2_K,  DType::Q3_K,  DType::Q4_K,  DType::Q5_K,    DType::Q6_K,    DType::IQ4_NL,
-        DType::IQ4_XS,  DType::MXFP4, DType::IQ1_S, DType::IQ1_M, DType::IQ2_XXS, DType::IQ2_XS,  DType::IQ2_S,
-        DType::IQ3_XXS, DType::IQ3_S, DType::TQ1_0, DType::TQ2_0, DType::NVFP4,   DType::INT2,    DType::INT3,
-        DType::INT4,    DType::INT8,  DType::INT8Z, DType::FP8,   DType::NF4,     DType::NF4_F16, DType::NF4_BF16};
+        DType::F32,      DType::F16,   DType::BF16,    DType::Q4_0,    DType::Q4_1,     DType::Q5_0,   DType::Q5_1,
+        DType::Q8_0,     DType::Q2_K,  DType::Q3_K,    DType::Q4_K,    DType::Q5_K,     DType::Q6_K,   DType::IQ4_NL,
+        DType::IQ4_XS,   DType::MXFP4, DType::IQ1_S,   DType::IQ1_M,   DType::IQ2_XXS,  DType::IQ2_XS, DType::IQ2_S,
+        DType::IQ3_XXS,  DType::IQ3_S, DType::TQ1_0,   DType::TQ2_0,   DType::NVFP4,    DType::INT2,   DType::INT3,
+        DType::INT4,     DType::INT8,  DType::INT8Z,   DType::FP8,     DType::FP8_E5M2, DType::NF4,    DType::NF4_F16,
+        DType::NF4_BF16, DType::FP4,   DType::FP4_F16, DType::FP4_BF16};
     return types;
 }
 

@@ -5,6 +5,7 @@
 #include "kernels/float_blocks.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -14,10 +15,24 @@ namespace {
 
 using Entry = SafetensorsSet::Entry;
 
-constexpr const char *stateName = "weight.quant_state.bitsandbytes__nf4";
 constexpr std::int64_t nestedBlock = 256;
 
-struct Nf4 {
+/// What differs between the two kinds of levels.
+struct Kind {
+    const char *name; ///< of quant_type, and at the end of the state's name
+    const std::array<float, 16> &levels;
+    std::array<kernels::DType, 3> types; ///< of weights that were float32, float16, bfloat16
+};
+
+const Kind &kindOf(const QuantizedParts &parts)
+{
+    using kernels::DType;
+    static const Kind nf4{"nf4", kernels::nf4Levels, {DType::NF4, DType::NF4_F16, DType::NF4_BF16}};
+    static const Kind fp4{"fp4", kernels::fp4Levels, {DType::FP4, DType::FP4_F16, DType::FP4_BF16}};
+    return parts.find("weight.quant_state.bitsandbytes__fp4") != nullptr ? fp4 : nf4;
+}
+
+struct Levels4 {
     kernels::DType type = kernels::DType::NF4;
     const Entry *weight = nullptr;
     const Entry *largest = nullptr;       ///< of every block; U8 when they are quantised themselves
@@ -38,12 +53,13 @@ std::int64_t integerOf(const QuantizedParts &parts, const Entry &state, const Js
     return found->get<std::int64_t>();
 }
 
-void readSizes(const QuantizedParts &parts, const Entry &state, const Json &json, Nf4 &module)
+void readSizes(const QuantizedParts &parts, const Entry &state, const Json &json, const Kind &kind, Levels4 &module)
 {
     const auto type = json.find("quant_type");
-    if (type == json.end() || *type != "nf4")
+    if (type == json.end() || *type != kind.name)
         parts.refuse(state,
-                     "has the quant_type " + (type == json.end() ? "none" : inQuotes(type->dump())) + ", wanted nf4");
+                     "has the quant_type " + (type == json.end() ? "none" : inQuotes(type->dump())) + ", wanted "
+                         + kind.name);
     const auto shape = json.find("shape");
     const bool sound = shape != json.end() && shape->is_array() && shape->size() == 2
         && std::all_of(shape->begin(), shape->end(), [](const Json &size) {
@@ -60,21 +76,21 @@ void readSizes(const QuantizedParts &parts, const Entry &state, const Json &json
 }
 
 /// The type that weights had, to which their values are rounded.
-kernels::DType roundedType(const QuantizedParts &parts, const Entry &state, const Json &json)
+kernels::DType roundedType(const QuantizedParts &parts, const Entry &state, const Json &json, const Kind &kind)
 {
     const auto dtype = json.find("dtype");
     if (dtype != json.end() && *dtype == "float32")
-        return kernels::DType::NF4;
+        return kind.types[0];
     if (dtype != json.end() && *dtype == "float16")
-        return kernels::DType::NF4_F16;
+        return kind.types[1];
     if (dtype != json.end() && *dtype == "bfloat16")
-        return kernels::DType::NF4_BF16;
+        return kind.types[2];
     parts.refuse(state,
                  "has the dtype " + (dtype == json.end() ? "none" : inQuotes(dtype->dump()))
                      + ", wanted float32, float16 or bfloat16");
 }
 
-void readNested(const QuantizedParts &parts, const Entry &state, const Json &json, Nf4 &module)
+void readNested(const QuantizedParts &parts, const Entry &state, const Json &json, Levels4 &module)
 {
     module.nestedLargest = &parts.need("weight.nested_absmax");
     module.nestedMap = &parts.need("weight.nested_quant_map");
@@ -93,23 +109,25 @@ void readNested(const QuantizedParts &parts, const Entry &state, const Json &jso
     parts.needShape(*module.nestedLargest, {(blocks + module.nested - 1) / module.nested});
 }
 
-/// Files carry the levels along; others than those of NF4 would be another format.
-void checkMap(const QuantizedParts &parts)
+/// Files carry the levels along; others than those of their kind would be another format.
+void checkMap(const QuantizedParts &parts, const Kind &kind)
 {
     const Entry &map = parts.need("weight.quant_map");
     parts.needType(map, "F32");
     parts.needShape(map, {16});
     const std::vector<float> levels = floatsOf(parts.set(), map);
     for (std::size_t i = 0; i < levels.size(); ++i) {
-        if (!(std::fabs(levels[i] - kernels::nf4Levels[i]) <= 1e-6F))
+        if (!(std::fabs(levels[i] - kind.levels[i]) <= 1e-6F))
             parts.refuse(map,
                          "has " + std::to_string(levels[i]) + " as level " + std::to_string(i) + ", wanted "
-                             + std::to_string(kernels::nf4Levels[i]) + " of nf4");
+                             + std::to_string(kind.levels[i]) + " of " + kind.name);
     }
 }
 
-Nf4 moduleOf(const QuantizedParts &parts)
+Levels4 moduleOf(const QuantizedParts &parts)
 {
+    const Kind &kind = kindOf(parts);
+    const std::string stateName = std::string("weight.quant_state.bitsandbytes__") + kind.name;
     parts.refuseOthers(
         {"weight", "weight.absmax", "weight.quant_map", "weight.nested_absmax", "weight.nested_quant_map", stateName});
     const Entry &state = parts.need(stateName);
@@ -119,12 +137,12 @@ Nf4 moduleOf(const QuantizedParts &parts)
         parseJson({reinterpret_cast<const char *>(text.data()), text.size()}, inQuotes(state.tensor.name));
     if (!json.is_object())
         parts.refuse(state, "holds no JSON object");
-    Nf4 module;
+    Levels4 module;
     module.weight = &parts.need("weight");
     module.largest = &parts.need("weight.absmax");
-    readSizes(parts, state, json, module);
-    module.type = roundedType(parts, state, json);
-    checkMap(parts);
+    readSizes(parts, state, json, kind, module);
+    module.type = roundedType(parts, state, json, kind);
+    checkMap(parts, kind);
     const std::int64_t elements = module.rows * module.columns;
     if (module.weight->tensor.bytes * 2 != static_cast<std::uint64_t>(elements))
         parts.refuse(*module.weight,
@@ -141,7 +159,7 @@ Nf4 moduleOf(const QuantizedParts &parts)
 }
 
 /// The largest value of every block.
-std::vector<float> largestOf(const SafetensorsSet &set, const Nf4 &module)
+std::vector<float> largestOf(const SafetensorsSet &set, const Levels4 &module)
 {
     if (module.nestedLargest == nullptr)
         return floatsOf(set, *module.largest);
@@ -157,7 +175,7 @@ std::vector<float> largestOf(const SafetensorsSet &set, const Nf4 &module)
 }
 
 /// Blocks of the file run through the rows, so a row may begin inside one; every block of 32 lies in one of them.
-std::vector<std::byte> makeNf4(const SafetensorsSet &set, const Nf4 &module)
+std::vector<std::byte> makeLevels4(const SafetensorsSet &set, const Levels4 &module)
 {
     const std::span<const std::byte> bytes = set.bytes(*module.weight);
     const std::vector<float> largest = largestOf(set, module);
@@ -181,15 +199,15 @@ std::vector<std::byte> makeNf4(const SafetensorsSet &set, const Nf4 &module)
 
 } // namespace
 
-QuantizedMatrix readNf4(const QuantizedParts &parts)
+QuantizedMatrix readLevels4(const QuantizedParts &parts)
 {
-    const auto module = std::make_shared<const Nf4>(moduleOf(parts));
+    const auto module = std::make_shared<const Levels4>(moduleOf(parts));
     QuantizedMatrix matrix;
     matrix.type = module->type;
     matrix.rows = module->rows;
     matrix.columns = module->columns;
     matrix.source = module->weight;
-    matrix.make = [set = &parts.set(), module] { return makeNf4(*set, *module); };
+    matrix.make = [set = &parts.set(), module] { return makeLevels4(*set, *module); };
     return matrix;
 }
 
