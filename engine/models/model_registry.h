@@ -29,6 +29,14 @@ struct ModelFamily {
 /// \throws Error Refused naming the architecture and the known ones
 [[nodiscard]] const ModelFamily &familyOf(const Checkpoint &checkpoint);
 
+/// What the family of a model reads from it. \throws Error Refused, see ModelFamily::readConfig; the keys of a folder
+/// are named as its config.json has them
+[[nodiscard]] ModelConfig readModelConfig(const Checkpoint &checkpoint);
+
+/// Refuses a model that could not be loaded whatever its types: by its keys, and by names and shapes of its tensors.
+/// \throws Error Refused, as readModelConfig and checkTensors
+void checkModel(const Checkpoint &checkpoint);
+
 // One per family file.
 [[nodiscard]] ModelFamily chatglmFamily();
 [[nodiscard]] ModelFamily cohere2Family();

@@ -24,6 +24,8 @@ public:
         if (m_architecture == "deepseek2")
             latent();
         yarn();
+        longRope();
+        attention();
         return std::move(m_found);
     }
 
@@ -83,6 +85,40 @@ private:
             return;
         if (!m_metadata.boolean(key("rope.scaling.yarn_truncate")).value_or(true))
             ignored("rope.scaling.yarn_truncate", "begins and ends the ramp of frequencies at whole pairs");
+    }
+
+    void longRope()
+    {
+        const std::string *type = m_metadata.text(key("rope.scaling.type"));
+        if (type != nullptr && *type == "longrope")
+            m_found.push_back(
+                "llama.cpp takes the long factors of the rotary embedding for every text when its context is"
+                " larger than "
+                + key("rope.scaling.original_context_length") + ", "
+                + std::to_string(count("rope.scaling.original_context_length"))
+                + ", where the model takes them for texts longer than that");
+    }
+
+    void attention()
+    {
+        if (m_metadata.number(key("attention.clamp_kqv")).value_or(0.0) > 0.0 && m_architecture == "olmoe")
+            ignored("attention.clamp_kqv", "does not limit queries, keys and values, which changes every result");
+        if (const std::string *name = m_metadata.text(key("hidden_activation")); name != nullptr && isOther(*name))
+            ignored("hidden_activation", "computes another activation than " + *name + ", which changes every result");
+        for (const TensorInfo &tensor : m_model.tensors()) {
+            const bool headNorm = tensor.name == "blk.0.attn_q_norm.0.weight";
+            const bool phiNorm = m_architecture == "phi2" && tensor.name == "blk.0.attn_q_norm.weight";
+            if (headNorm || phiNorm || tensor.name == "blk.0.attn_kv_a_mqa.bias")
+                m_found.push_back("llama.cpp does not load " + m_architecture + " models with the tensor "
+                                  + tensor.name);
+        }
+    }
+
+    /// Not what the architecture computes by itself.
+    [[nodiscard]] bool isOther(std::string_view name) const
+    {
+        constexpr std::array<std::string_view, 5> gelu = {"gemma", "gemma2", "gemma3", "phi2", "starcoder2"};
+        return isOneOf(gelu) ? name != "gelu_new" && name != "gelu_pytorch_tanh" : name != "silu" && name != "swish";
     }
 
     const Checkpoint &m_model;

@@ -147,30 +147,6 @@ void checkBlockTokens(int blockTokens)
                 "block-size is " + std::to_string(blockTokens) + "; wanted 8, 16, 32, 64 or 128");
 }
 
-/// A text that speaks of GGUF's keys, which the configuration of a folder was translated to, with the names that it has
-/// for them and the file it stands in; the same text for a GGUF file.
-std::string withKeysOfFiles(const Checkpoint &checkpoint, const std::string &text)
-{
-    const std::string prefix = architectureOf(checkpoint) + '.';
-    std::string result = text;
-    for (std::size_t at = result.find(prefix); at != std::string::npos; at = result.find(prefix, at + 1)) {
-        std::size_t end = result.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.-", at);
-        end = result.find_last_not_of('.', std::min(end, result.size()) - 1) + 1;
-        if (at == 0 || result[at - 1] == ' ')
-            result.replace(at, end - at, checkpoint.nameInFiles(std::string_view(result).substr(at, end - at)));
-    }
-    return result == text ? text : checkpoint.path() + "/config.json: " + result;
-}
-
-template<typename Read> ModelConfig namingKeys(const Checkpoint &checkpoint, const Read &read)
-{
-    try {
-        return read();
-    } catch (const Error &error) {
-        throw Error(error.code(), withKeysOfFiles(checkpoint, error.what()));
-    }
-}
-
 } // namespace
 
 kernels::DType kvDType(KvType type)
@@ -207,7 +183,7 @@ LoadedModel::LoadedModel(const std::string &path, const EngineConfig &config, co
     m_info.warnings = m_checkpoint->warnings();
     namingFile(path, [&] {
         const ModelFamily &family = familyOf(*m_checkpoint);
-        const ModelConfig model = namingKeys(*m_checkpoint, [&] { return family.readConfig(*m_checkpoint); });
+        const ModelConfig model = readModelConfig(*m_checkpoint);
         resolveKvTypes(*m_checkpoint, model, m_info.effective);
         const KvTypes kvTypes = kvTypesOf(model, m_info.effective.kv);
         if (config.profile)

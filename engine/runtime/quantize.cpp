@@ -5,6 +5,7 @@
 #include "engine/io/gguf_types.h"
 #include "engine/io/gguf_writer.h"
 #include "engine/models/model_files.h"
+#include "engine/models/model_registry.h"
 #include "engine/runtime/calibrate.h"
 #include "engine/runtime/gguf_form.h"
 #include "engine/runtime/quantize_mix.h"
@@ -119,9 +120,11 @@ std::unique_ptr<Checkpoint> openInput(const std::string &path)
 {
     try {
         std::error_code ignored;
-        if (fs::is_directory(path, ignored))
-            return inGgufForm(openModelFiles(path));
-        return openCheckpoint(path);
+        if (!fs::is_directory(path, ignored))
+            return openCheckpoint(path);
+        auto folder = openModelFiles(path);
+        checkModel(*folder); // a file of it would be refused too, but only when it is opened
+        return inGgufForm(std::move(folder));
     } catch (const Error &error) {
         throw Error(error.code() == ErrorCode::IoError ? ErrorCode::Refused : error.code(), error.what());
     }
@@ -280,9 +283,22 @@ private:
         ++m_result.tensors;
     }
 
+    /// Files may be of networks that only other programs compute.
+    void addDoubt()
+    {
+        if (m_checkpoint.metadata().text("general.architecture") == nullptr)
+            return;
+        try {
+            checkModel(m_checkpoint);
+        } catch (const Error &error) {
+            m_result.warnings.push_back(std::string("this program will not load the result: ") + error.what());
+        }
+    }
+
     void addWarnings()
     {
         m_result.warnings = m_checkpoint.warnings();
+        addDoubt();
         if (m_requantized > 0)
             m_result.warnings.push_back(std::to_string(m_requantized)
                                         + " matrices were quantized before; their losses add up");

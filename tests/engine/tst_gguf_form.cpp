@@ -119,6 +119,29 @@ private slots:
         QVERIFY(named.isEmpty() || QString::fromStdString(found[0]).contains(named));
     }
 
+    /// What other programs would compute otherwise, or would not open at all.
+    void limitsOfAttention()
+    {
+        const auto model = [](const char *architecture, const char *key, const engine::MetadataValue &value) {
+            MemoryCheckpoint made;
+            made.set("general.architecture", std::string(architecture));
+            made.set(architecture + ('.' + std::string(key)), value);
+            return made;
+        };
+        const auto names = [](const MemoryCheckpoint &checkpoint, const char *text) {
+            const std::vector<std::string> found = engine::limitsOfOtherReaders(checkpoint);
+            return found.size() == 1 && found[0].find(text) != std::string::npos;
+        };
+        QVERIFY(names(model("olmoe", "attention.clamp_kqv", 1.5), "olmoe.attention.clamp_kqv"));
+        QVERIFY(names(model("starcoder2", "hidden_activation", std::string("gelu")), "another activation than gelu"));
+        QVERIFY(names(model("phi3", "rope.scaling.type", std::string("longrope")), "long factors"));
+        QVERIFY(engine::limitsOfOtherReaders(model("phi2", "hidden_activation", std::string("gelu_new"))).empty());
+        QVERIFY(engine::limitsOfOtherReaders(model("llama", "hidden_activation", std::string("silu"))).empty());
+        MemoryCheckpoint norms = model("stablelm", "parallel", true);
+        norms.setTensor("blk.0.attn_q_norm.0.weight", {4}, count(4));
+        QVERIFY(names(norms, "blk.0.attn_q_norm.0.weight"));
+    }
+
     void groupsByTheirBest()
     {
         MemoryCheckpoint model;

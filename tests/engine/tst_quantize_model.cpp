@@ -510,6 +510,7 @@ void TstQuantizeModel::refusals_data()
              {"no input", {"none.gguf"}},
              {"not a number", {"\"a.weight\"", "NaN", "row 1", "column 8"}},
              {"importance of another model", {"blk.0.attn_q.weight", "3", "64"}},
+             {"folder of a network that cannot be", {"model.layers.2."}},
              {"short text", {"calibration", "512"}}})
         QTest::newRow(what) << what << words;
 }
@@ -544,6 +545,16 @@ void TstQuantizeModel::refusals()
         matrix.tensors["blk.0.attn_q.weight"] = {{1, 2, 3}, {1}};
         o.importanceFile = at("i.gguf").toStdString();
         engine::writeImportanceFile(o.importanceFile, matrix);
+    }
+    if (what == "folder of a network that cannot be") { // one layer more than the weights hold
+        const QDir source(shared_data::data(QStringLiteral("tiny-models/phi-norms")));
+        QFile config(source.filePath("config.json"));
+        QFile changed(at("config.json"));
+        QVERIFY(config.open(QIODevice::ReadOnly) && changed.open(QIODevice::WriteOnly));
+        changed.write(config.readAll().replace("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3"));
+        changed.close();
+        QVERIFY(QFile::copy(source.filePath("model.safetensors"), at("model.safetensors")));
+        o.input = m_dir->path().toStdString();
     }
     if (what == "short text")
         o.calibrationText = "too short";

@@ -96,7 +96,7 @@ void setZero(DType type, std::byte *rest, std::mt19937 &random)
             rest[i] = std::byte{0};
     }
     for (int i = 0; i < 32 && type == DType::FP8_E5M2; ++i)
-        rest[i] &= std::byte{0xbf}; // far from infinity
+        rest[i] = (rest[i] & std::byte{0xbf}) | std::byte{0x20}; // far from infinity, and within eight powers of two
 }
 
 void setScales(DType type, std::byte *block, std::mt19937 &random, Scales scales)
