@@ -360,7 +360,7 @@ void HfFolderTest::refusals_data()
     QTest::newRow("no type") << QByteArray(R"({"hidden_size": 8})") << QStringList{"model_type", "missing"};
     QTest::newRow("quantised") << with(R"("quantization_config": {"quant_method": "hqq"})")
                                << QStringList{"quantization_config.quant_method", "hqq"};
-    QTest::newRow("activation") << with(R"("hidden_act": "relu")") << QStringList{"hidden_act", "relu", "silu"};
+    QTest::newRow("activation") << with(R"("hidden_act": "tanh")") << QStringList{"hidden_act", "tanh", "silu"};
     QTest::newRow("scaling") << with(R"("rope_scaling": {"rope_type": "mrope"})")
                              << QStringList{"rope_scaling.rope_type", "mrope", "yarn"};
     QTest::newRow("scaling without factor")

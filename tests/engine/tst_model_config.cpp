@@ -215,7 +215,7 @@ void ModelConfigTest::refuses_data()
             checkpoint.set("llama.rope.scaling.factor", 0.5);
         },
         {"rope.scaling.factor", "0.5", "dynamic"});
-    row("clamped", set("attention.clamp_kqv", 8.0), {"attention.clamp_kqv", "not supported"});
+    row("clamped below zero", set("attention.clamp_kqv", -8.0), {"attention.clamp_kqv", "-8"});
     row("positions of images", set("rope.dimension_sections", std::vector<std::int64_t>{8, 12, 12, 0}),
         {"rope.dimension_sections", "not supported"});
     row("not causal", set("attention.causal", false), {"attention.causal", "false"});
