@@ -213,15 +213,22 @@ void markers(QPainter &painter, const Theme &theme, const QRectF &plot, std::spa
 {
     const QFont font = theme.ui(10.5, QFont::Medium);
     const std::vector<MarkPlace> places = placesOf(marks, font, plot.left(), plot.right());
+    const auto colorOf = [&](const Mark &mark) {
+        return mark.notice ? theme.tokens().warnText : theme.tokens().accent;
+    };
+    for (const Mark &mark : marks)
+        painter.fillRect(QRectF(std::round(mark.x), plot.y(), 1, plot.height()), colorOf(mark));
+    QColor plate = theme.tokens().panel; // keeps a label readable over bars
+    plate.setAlphaF(.85f);
     for (std::size_t i = 0; i < marks.size(); ++i) {
-        const QColor color = marks[i].notice ? theme.tokens().warnText : theme.tokens().accent;
-        const double at = std::round(marks[i].x);
-        painter.fillRect(QRectF(at, plot.y(), 1, plot.height()), color);
         if (places[i].row < 0)
             continue;
         const double width = advance(font, places[i].label) + 2;
+        const double at = std::round(marks[i].x);
         const double x = places[i].left ? at - 4 - width : at + 4;
-        text(painter, QRectF(x, plot.y() + 1 + places[i].row * markRowHeight, width, 15), places[i].label, font, color);
+        const QRectF label(x, plot.y() + 1 + places[i].row * markRowHeight, width, markRowHeight);
+        painter.fillRect(label, plate);
+        text(painter, label, places[i].label, font, colorOf(marks[i]));
     }
 }
 
