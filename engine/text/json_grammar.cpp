@@ -49,7 +49,7 @@ constexpr std::array<const char *, 4> bounds{"minimum", "maximum", "exclusiveMin
 
 template<typename List> bool holds(const List &list, std::string_view word)
 {
-    return std::ranges::find(list, word) != list.end();
+    return std::any_of(list.begin(), list.end(), [&](const auto &entry) { return entry == word; });
 }
 
 std::string jsonText(const Json &value)
