@@ -494,7 +494,6 @@ private:
     std::unique_ptr<EngineClient> m_client;
     std::unique_ptr<ui::StatsHistory> m_history;
     std::unique_ptr<ui::TunePage> m_page;
-    quint64 m_chat = 0;
 };
 
 QTEST_MAIN(TestTuner)
