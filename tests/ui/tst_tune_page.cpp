@@ -1,38 +1,24 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "tests/support/fake_engine.h"
-#include "ui/engine_client.h"
+#include "tests/support/tune_rig.h"
 #include "ui/parameters.h"
-#include "ui/settings.h"
-#include "ui/stats_history.h"
 #include "ui/tune/parameter_panel.h"
-#include "ui/tune/tune_page.h"
 #include "ui/widgets/knob_slider.h"
 
 #include <QAbstractButton>
 #include <QButtonGroup>
 #include <QPushButton>
 #include <QSignalSpy>
-#include <QTemporaryDir>
-#include <QTest>
 
 #include <cmath>
-#include <memory>
 
-using ui::EngineClient;
 using ui::KnobSlider;
 
-class TestTunePage : public QObject {
+class TestTunePage : public TuneRig {
     Q_OBJECT
 private slots:
     void init() { start({}, true); }
 
-    void cleanup()
-    {
-        m_page.reset();
-        m_history.reset();
-        m_client.reset();
-        m_settings.reset();
-    }
+    void cleanup() { stop(); }
 
     // Adding a row to the table must be enough: every knob with a field in the two structures has a slider.
     void everyParameterHasAKnob()
@@ -185,34 +171,11 @@ private slots:
     }
 
 private:
-    void start(const FakeEngineScript &script, bool load)
-    {
-        m_dir = std::make_unique<QTemporaryDir>();
-        m_settings = std::make_unique<ui::Settings>(m_dir->filePath(QStringLiteral("lathe.conf")));
-        auto owned = std::make_unique<FakeEngine>(script);
-        m_fake = owned.get();
-        m_client = std::make_unique<EngineClient>(std::move(owned));
-        m_history = std::make_unique<ui::StatsHistory>(*m_client);
-        m_page = std::make_unique<ui::TunePage>(m_theme, *m_client, *m_history, *m_settings);
-        if (load) {
-            m_client->loadModel(QStringLiteral("/models/example.gguf"));
-            QTRY_VERIFY(m_client->model().has_value());
-        }
-    }
-
     [[nodiscard]] KnobSlider *knob(std::string_view key) const
     {
         KnobSlider *slider = m_page->enginePanel()->knob(key);
         return slider ? slider : m_page->samplingPanel()->knob(key);
     }
-
-    ui::Theme m_theme;
-    std::unique_ptr<QTemporaryDir> m_dir;
-    std::unique_ptr<ui::Settings> m_settings;
-    FakeEngine *m_fake = nullptr;
-    std::unique_ptr<EngineClient> m_client;
-    std::unique_ptr<ui::StatsHistory> m_history;
-    std::unique_ptr<ui::TunePage> m_page;
 };
 
 QTEST_MAIN(TestTunePage)

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The tune page's measurements on a scripted engine: sequence, statistics, keep and revert, faults, reports.
-#include "tests/support/fake_engine.h"
-#include "ui/engine_client.h"
-#include "ui/settings.h"
-#include "ui/stats_history.h"
+#include "tests/support/tune_rig.h"
 #include "ui/tune/comparison_card.h"
 #include "ui/tune/parameter_panel.h"
-#include "ui/tune/tune_page.h"
 #include "ui/tune/tune_report.h"
 #include "ui/tune/tuner.h"
 #include "ui/tune/workload_panel.h"
@@ -19,12 +15,9 @@
 #include <QImage>
 #include <QLabel>
 #include <QPushButton>
-#include <QTemporaryDir>
-#include <QTest>
 #include <QTimer>
 
 #include <algorithm>
-#include <memory>
 #include <set>
 
 using ui::Comparison;
@@ -37,7 +30,7 @@ constexpr ui::Workload smallLoad{4, 2, 8, 4, 0, 3, 7};
 
 } // namespace
 
-class TestTuner : public QObject {
+class TestTuner : public TuneRig {
     Q_OBJECT
 private slots:
     void init()
@@ -45,15 +38,10 @@ private slots:
         FakeEngineScript script;
         script.stepMs = 0.3;
         start(script, true);
+        m_page->workloadPanel()->setWorkload(smallLoad);
     }
 
-    void cleanup()
-    {
-        m_page.reset();
-        m_history.reset();
-        m_client.reset();
-        m_settings.reset();
-    }
+    void cleanup() { stop(); }
 
     void aChangeIsMeasuredInPairs()
     {
@@ -155,6 +143,7 @@ private slots:
     {
         cleanup();
         start({}, false);
+        m_page->workloadPanel()->setWorkload(smallLoad);
         m_page->runWorkload();
         QVERIFY(!tuner().isRunning());
         QVERIFY2(m_page->comparisonCard()->statusText().contains(QStringLiteral("No model is loaded")),
@@ -425,22 +414,6 @@ private slots:
     }
 
 private:
-    void start(const FakeEngineScript &script, bool load)
-    {
-        m_dir = std::make_unique<QTemporaryDir>();
-        m_settings = std::make_unique<ui::Settings>(m_dir->filePath(QStringLiteral("lathe.conf")));
-        auto owned = std::make_unique<FakeEngine>(script);
-        m_fake = owned.get();
-        m_client = std::make_unique<EngineClient>(std::move(owned));
-        m_history = std::make_unique<ui::StatsHistory>(*m_client);
-        m_page = std::make_unique<ui::TunePage>(m_theme, *m_client, *m_history, *m_settings);
-        m_page->workloadPanel()->setWorkload(smallLoad);
-        if (load) {
-            m_client->loadModel(QStringLiteral("/models/example.gguf"));
-            QTRY_VERIFY(m_client->model().has_value());
-        }
-    }
-
     [[nodiscard]] ui::Tuner &tuner() const { return *m_page->tuner(); }
     [[nodiscard]] KnobSlider *knob(std::string_view key) const { return m_page->enginePanel()->knob(key); }
     void moveBlockSize() { QTest::keyClick(knob("block-size")->track(), Qt::Key_Right); }
@@ -486,14 +459,6 @@ private:
         }
         return false;
     }
-
-    ui::Theme m_theme;
-    std::unique_ptr<QTemporaryDir> m_dir;
-    std::unique_ptr<ui::Settings> m_settings;
-    FakeEngine *m_fake = nullptr;
-    std::unique_ptr<EngineClient> m_client;
-    std::unique_ptr<ui::StatsHistory> m_history;
-    std::unique_ptr<ui::TunePage> m_page;
 };
 
 QTEST_MAIN(TestTuner)
