@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+/// The only place with inline PTX. Every wrapper has its meaning for the emulator beside it (those of whole warps in
+/// ptx_emulated.h). Source: NVIDIA, PTX ISA 9.0, sections 9.7.9 (cp.async), 9.7.14 (mma, ldmatrix), 8 (memory model).
+
+#include "kernels/simt/simt.h"
+
+#if SIMT_EMULATED
+#include "kernels/cuda/ptx_emulated.h"
+#endif
+
+namespace ptx {
+
+#if !SIMT_EMULATED
+__device__ __forceinline__ unsigned sharedAddress(const void *pointer)
+{
+    return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
+}
+#endif
+
+/// Starts a copy of 16 bytes from global to shared memory; of the source only `sourceBytes` (0..16) are read, the rest
+/// of the target becomes zero. Both 16-byte aligned.
+__device__ __forceinline__ void copyAsync16(void *target, const void *source, int sourceBytes SIMT_WHERE)
+{
+#if SIMT_EMULATED
+    emulated::checkAligned(target, 16, where);
+    emulated::checkAligned(source, 16, where);
+    emulated::touch(source, sourceBytes);
+    simt::issueCopy(target, source, 16, static_cast<unsigned>(sourceBytes), where);
+#else
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(sharedAddress(target)), "l"(source),
+                 "r"(sourceBytes)
+                 : "memory");
+#endif
+}
+
+/// Ends a group of copies, which may be empty.
+__device__ __forceinline__ void commitCopies()
+{
+#if SIMT_EMULATED
+    simt::commitCopies();
+#else
+    asm volatile("cp.async.commit_group;\n" ::: "memory");
+#endif
+}
+
+/// Waits until at most `groupsLeft` of the calling thread's groups are under way.
+template<int groupsLeft> __device__ __forceinline__ void waitCopies()
+{
+#if SIMT_EMULATED
+    simt::waitCopies(groupsLeft);
+#else
+    asm volatile("cp.async.wait_group %0;\n" ::"n"(groupsLeft) : "memory");
+#endif
+}
+
+/// One access of sizeof(V) bytes, aligned to them.
+template<typename V, typename T> __device__ __forceinline__ V load(const T *source SIMT_WHERE)
+{
+#if SIMT_EMULATED
+    emulated::checkAligned(source, alignof(V), where);
+#endif
+    return *reinterpret_cast<const V *>(source);
+}
+
+template<typename V, typename T> __device__ __forceinline__ void store(T *target, V value SIMT_WHERE)
+{
+#if SIMT_EMULATED
+    emulated::checkAligned(target, alignof(V), where);
+#endif
+    *reinterpret_cast<V *>(target) = value;
+}
+
+/// 2^x to about 2 units in the last place; 0 for results below the normal numbers.
+__device__ __forceinline__ float exp2Fast(float x)
+{
+#if SIMT_EMULATED
+    return std::exp2(x);
+#else
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#endif
+}
+
+/// Four 8x8 matrices of 16-bit numbers from shared memory. Lane i gives the address of row i % 8 of matrix i / 8 (16
+/// bytes, aligned). It gets from matrix j: row i / 4, columns 2 * (i % 4) and the next; transposed: rows and columns
+/// change places.
+template<bool transposed>
+__device__ __forceinline__ void loadMatrices(std::uint32_t (&out)[4], const void *row SIMT_WHERE)
+{
+#if SIMT_EMULATED
+    emulated::loadMatrices<transposed>(out, row, where);
+#else
+    if constexpr (transposed)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];\n"
+                     : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+                     : "r"(sharedAddress(row))
+                     : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];\n"
+                     : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+                     : "r"(sharedAddress(row))
+                     : "memory");
+#endif
+}
+
+/// d += a b with a [16, 16], b [16, 8], d [16, 8] spread over the warp as m16n8k16 wants them; T is __half or
+/// __nv_bfloat16.
+template<typename T>
+__device__ __forceinline__ void mma16816(float (&d)[4], const std::uint32_t (&a)[4],
+                                         const std::uint32_t (&b)[2] SIMT_WHERE)
+{
+#if SIMT_EMULATED
+    emulated::mma16816<T>(d, a, b, where);
+#else
+    if constexpr (std::is_same_v<T, __half>)
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+                     "{%0,%1,%2,%3};\n"
+                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    else
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+                     "{%0,%1,%2,%3};\n"
+                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
+}
+
+/// d += a b with a [16, 32], b [32, 8] of int8 as m16n8k32 wants them.
+__device__ __forceinline__ void mma16832(int (&d)[4], const std::uint32_t (&a)[4],
+                                         const std::uint32_t (&b)[2] SIMT_WHERE)
+{
+#if SIMT_EMULATED
+    emulated::mma16832(d, a, b, where);
+#else
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+                 "{%0,%1,%2,%3};\n"
+                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
+}
+
+/// A flag of another block or device; what its writer released is seen after it. For polling loops: it lets others run.
+__device__ __forceinline__ std::uint32_t loadAcquire(const std::uint32_t *flag)
+{
+#if SIMT_EMULATED
+    simt::pollHint();
+    return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+#else
+    std::uint32_t value;
+    asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
+    return value;
+#endif
+}
+
+__device__ __forceinline__ void storeRelease(std::uint32_t *flag, std::uint32_t value)
+{
+#if SIMT_EMULATED
+    __atomic_store_n(flag, value, __ATOMIC_RELEASE);
+#else
+    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
+#endif
+}
+
+/// Adds to a counter of this device, ordered with everything before and after it. Returns the old value.
+__device__ __forceinline__ std::uint32_t addAcquireRelease(std::uint32_t *counter, std::uint32_t value)
+{
+#if SIMT_EMULATED
+    return __atomic_fetch_add(counter, value, __ATOMIC_ACQ_REL);
+#else
+    std::uint32_t old;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(old) : "l"(counter), "r"(value) : "memory");
+    return old;
+#endif
+}
+
+} // namespace ptx

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Activations for the tensor cores.
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/reduce.cuh"
+
+namespace kernels::cuda {
+
+namespace {
+
+constexpr int threads = 128;
+
+} // namespace
+
+/// The power of two that takes a row's largest number to [0.5, 1); 1 for rows of zeros and rows with an infinity.
+__device__ float scaleFor(float largest)
+{
+    const int exponent = static_cast<int>(__float_as_uint(largest) >> 23 & 0xffU) - 126;
+    const bool usable = largest > 0.0F && exponent < 128 && exponent > -120;
+    return __uint_as_float(static_cast<unsigned>(usable ? 127 - exponent : 127) << 23);
+}
+
+template<typename T> __device__ __forceinline__ T narrow(float value)
+{
+    if constexpr (std::is_same_v<T, __half>)
+        return __float2half_rn(value);
+    else
+        return __float2bfloat16_rn(value);
+}
+
+template<typename T> __device__ __forceinline__ float widen(T value)
+{
+    if constexpr (std::is_same_v<T, __half>)
+        return __half2float(value);
+    else
+        return __bfloat162float(value);
+}
+
+/// One block for each row.
+template<typename T> __global__ void __launch_bounds__(threads, 8) castKernel(RowSpan x, const int *order, CastRows out)
+{
+    SIMT_SHARED(float, warpLargest, [threads / 32]);
+    const int row = static_cast<int>(blockIdx.x);
+    const float *source = rowOf(x, row);
+    float largest = 0.0F;
+    for (int i = static_cast<int>(threadIdx.x); i < x.columns; i += threads)
+        largest = fmaxf(largest, fabsf(source[i]));
+    largest = warpMax(largest);
+    if (threadIdx.x % 32 == 0)
+        warpLargest[threadIdx.x / 32] = largest;
+    __syncthreads();
+    for (int warp = 0; warp < threads / 32; ++warp)
+        largest = fmaxf(largest, warpLargest[warp]);
+    const float scale = scaleFor(largest);
+    T *target = static_cast<T *>(out.numbers) + static_cast<std::int64_t>(row) * out.terms * out.columns;
+    for (int i = static_cast<int>(threadIdx.x); i < out.columns; i += threads) {
+        const float value = i < x.columns ? source[order != nullptr ? order[i] : i] * scale : 0.0F;
+        const T first = narrow<T>(value);
+        target[i] = first;
+        if (out.terms > 1)
+            target[out.columns + i] = narrow<T>(value - widen(first));
+    }
+    if (threadIdx.x == 0)
+        out.scales[row] = 1.0F / scale;
+}
+
+void launchCast(const RowSpan &x, const int *order, bool bf16, const CastRows &out, StreamHandle stream)
+{
+    if (x.rows == 0)
+        return;
+    checkLaunch(simt::launch(bf16 ? castKernel<__nv_bfloat16> : castKernel<__half>, dim3(static_cast<unsigned>(x.rows)),
+                             dim3(threads), 0, stream, x, order, out),
+                "cast");
+}
+
+} // namespace kernels::cuda
