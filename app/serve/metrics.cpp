@@ -152,9 +152,29 @@ void addHistograms(Families &families, const engine::LatencyHistograms &latencie
     families.histogram("request_queue_time_seconds", "Arrival to admission.", latencies.queue);
     families.histogram("request_prefill_time_seconds", "Admission to first token.", latencies.prefill);
     families.histogram("request_decode_time_seconds", "First token to last.", latencies.decode);
+    families.histogram("request_inference_time_seconds", "Admission to last token.", latencies.inference);
     families.histogram("request_prompt_tokens", "Prompt tokens of a request.", latencies.promptTokens);
+    families.histogram("request_prefill_kv_computed_tokens", "Prompt tokens of a request that were not cached.",
+                       latencies.computedTokens);
     families.histogram("request_generation_tokens", "Tokens made for a request.", latencies.generationTokens);
+    families.histogram("request_max_num_generation_tokens", "Tokens of the longest choice of a request.",
+                       latencies.longestChoice);
+    families.histogram("request_params_n", "Choices that a request asks for.", latencies.choices);
+    families.histogram("request_params_max_tokens", "Most tokens that an answer may have.", latencies.askedTokens);
     families.histogram("iteration_tokens_total", "Tokens of a step.", latencies.stepTokens);
+}
+
+/// What boards that were made for earlier releases of vLLM ask for. Nothing is ever swapped here, so those are 0.
+void addOlderNames(Families &families, const engine::EngineTotals &totals)
+{
+    families.histogram("time_per_output_token_seconds", "Between two tokens of a request.", totals.latencies.itl);
+    families.gauge("gpu_cache_usage_perc", "Share of KV cache blocks in use, 0 to 1.", totals.kvUsage);
+    families.gauge("cpu_cache_usage_perc", "Share of blocks that were swapped out, always 0.", 0);
+    families.gauge("num_requests_swapped", "Requests that were swapped out, always 0.", 0);
+    families.counter("gpu_prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.",
+                     static_cast<double>(totals.prefixQueryTokens));
+    families.counter("gpu_prefix_cache_hits_total", "Prompt tokens found in the prefix cache.",
+                     static_cast<double>(totals.prefixHitTokens));
 }
 
 } // namespace
@@ -172,6 +192,7 @@ std::string metricsText(const engine::EngineTotals &totals, const std::string &m
                    {"enable_prefix_caching", effective.kv.prefixCaching ? "True" : "False"}});
     std::vector<MetricFamily> all = families.withPrefix("lathe_");
     if (vllmNames) {
+        addOlderNames(families, totals);
         std::vector<MetricFamily> copies = families.withPrefix("vllm:");
         all.insert(all.end(), copies.begin(), copies.end());
     }

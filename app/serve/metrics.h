@@ -8,7 +8,8 @@
 
 namespace serve {
 
-/// The totals as Prometheus text: vLLM's names behind `lathe_`, and with `vllmNames` copies behind `vllm:`.
+/// The totals as Prometheus text: vLLM's names behind `lathe_`, and with `vllmNames` copies behind `vllm:`,
+/// those by which earlier releases of it called some of them too.
 [[nodiscard]] std::string metricsText(const engine::EngineTotals &totals, const std::string &model,
                                       const engine::EngineConfig &effective, bool vllmNames);
 

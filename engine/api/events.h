@@ -115,6 +115,9 @@ struct RequestFinished {
     ErrorCode code = ErrorCode::Internal; ///< with reason Failed
     std::string error;                    ///< with reason Failed
     double retryAfterSeconds = 0;         ///< with code Busy: when a place is likely to be free
+    int maxTokens = 0;     ///< most tokens that the answer could have: as asked for, else what the context has room for
+    int choices = 1;       ///< answers asked for at once; 0 for all of them but the last one to end
+    int longestChoice = 0; ///< with choices above 0: tokens of the longest of those that have ended
 };
 
 /// Limits, rules, pool or threads changed; carries what is in force now.

@@ -35,7 +35,8 @@ struct Histogram {
 
 /// What ended requests and made tokens have taken since the model was loaded. Seconds and tokens.
 struct LatencyHistograms {
-    LatencyHistograms();
+    /// Bounds of tokens go as far as one request can: `maxModelLen`, 0 = as far as they are known.
+    explicit LatencyHistograms(int maxModelLen = 0);
     Histogram ttft;             ///< arrival to first token
     Histogram itl;              ///< between two tokens
     Histogram tpot;             ///< mean gap after the first token, one per request of two tokens or more
@@ -43,8 +44,13 @@ struct LatencyHistograms {
     Histogram queue;            ///< arrival to admission
     Histogram prefill;          ///< admission to first token
     Histogram decode;           ///< first token to last
+    Histogram inference;        ///< admission to last token
     Histogram promptTokens;     ///< one per request
+    Histogram computedTokens;   ///< of the prompt, those that were not cached; one per request
     Histogram generationTokens; ///< one per request
+    Histogram askedTokens;      ///< most tokens that its answer could have; one per request
+    Histogram choices;          ///< asked for at once; one for all of them
+    Histogram longestChoice;    ///< tokens of the longest of them; one for all of them
     Histogram stepTokens;       ///< one per step
 };
 
@@ -108,6 +114,12 @@ struct BlockMap {
 
 /// Totals since the model was loaded: what `--stats`, the window, `load` and `/metrics` show. Kept in commit.
 struct EngineTotals {
+    EngineTotals() = default;
+    explicit EngineTotals(int maxModelLen)
+        : latencies(maxModelLen)
+    {
+    }
+
     std::uint64_t steps = 0;
     int maxRunning = 0;
     int running = 0;                ///< now

@@ -247,7 +247,7 @@ void EngineLoop::install(std::unique_ptr<ServedModel> model)
     m_grammars = std::move(grammars);
     m_scheduler = std::move(scheduler);
     m_model = std::move(model);
-    m_totals = {};
+    m_totals = EngineTotals(m_model->info().effective.maxModelLen);
     m_wasIdle = true;
     m_thermal = {};
     m_availableBytes = m_probes.availableMemory();
@@ -291,9 +291,13 @@ void EngineLoop::dropModel()
 void EngineLoop::handle(SubmitCommand &command)
 {
     RequestId leader = 0;
-    for (Submission &submission : command.submissions)
-        if (submit(submission, leader) && command.forks && leader == 0)
-            leader = submission.id;
+    const auto choices = std::make_shared<ChoiceGroup>();
+    for (Submission &submission : command.submissions) {
+        if (!submit(submission, leader) || !command.forks)
+            continue;
+        leader = leader == 0 ? submission.id : leader;
+        m_streams.at(submission.id).setChoices(choices);
+    }
 }
 
 /// Whether the request was taken. One with a `leader` has its prompt.

@@ -250,7 +250,16 @@ void EngineLoop::sendFinished(const FinishedSequence &finished, ErrorCode code)
     event.story = finished.sequence.story;
     event.code = code;
     event.error = finished.error;
-    m_streams.erase(event.id);
+    const int room = finished.sequence.contextLimit - finished.sequence.promptTokens;
+    event.maxTokens = finished.sequence.maxTokens > 0 ? std::min(finished.sequence.maxTokens, room) : room;
+    if (const auto stream = m_streams.find(event.id); stream != m_streams.end()) {
+        if (ChoiceGroup *group = stream->second.choices()) {
+            group->longest = std::max(group->longest, event.usage.completionTokens);
+            event.choices = --group->open == 0 ? group->asked : 0;
+            event.longestChoice = group->longest;
+        }
+        m_streams.erase(stream);
+    }
     countFinished(m_totals, event);
     send(std::move(event));
 }

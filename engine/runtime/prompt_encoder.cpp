@@ -134,6 +134,9 @@ std::string checkSampling(const SamplingParams &sampling)
         return "min-tokens: found " + std::to_string(sampling.minTokens) + ", wanted 0 to max-tokens";
     if (sampling.minTokens > 0 && !sampling.stop.empty())
         return "min-tokens: found stop strings too, but those end an answer wherever they come";
+    for (const int id : sampling.stopIds)
+        if (id < 0)
+            return "stop ids: found " + std::to_string(id) + ", wanted ids of tokens, from 0";
     return StopMatcher::check(sampling.stop);
 }
 

@@ -60,6 +60,13 @@ void RequestStream::add(std::string_view text, OutputDelta &out)
         out.content += text;
 }
 
+void RequestStream::setChoices(std::shared_ptr<ChoiceGroup> choices)
+{
+    ++choices->asked;
+    ++choices->open;
+    m_choices = std::move(choices);
+}
+
 void RequestStream::setCallGrammar(int marker, std::shared_ptr<GrammarStates> calls)
 {
     m_callMarker = marker;

@@ -15,6 +15,13 @@
 
 namespace engine {
 
+/// The choices of one question that are open, as they end. Thread: the engine thread.
+struct ChoiceGroup {
+    int asked = 0;
+    int open = 0;
+    int longest = 0; ///< tokens of those that have ended
+};
+
 /// One request's output on its way from tokens to text: unfinished characters and possible stop strings are held
 /// back, and with a parser reasoning and tool calls become fields of their own. Thread: the engine thread.
 /// \pre the tokenizer outlives this
@@ -30,6 +37,10 @@ public:
     /// The same, but only for what follows the token `marker` until it is complete: a tool call.
     void setCallGrammar(int marker, std::shared_ptr<GrammarStates> calls);
     [[nodiscard]] GrammarMatcher *grammar() const { return m_grammar.get(); } ///< null: any text
+
+    /// One of the answers to a question that has several.
+    void setChoices(std::shared_ptr<ChoiceGroup> choices);
+    [[nodiscard]] ChoiceGroup *choices() const { return m_choices.get(); } ///< null: it is the only one
 
     [[nodiscard]] const SamplingParams &sampling() const { return m_sampling; }
     [[nodiscard]] std::uint64_t seed() const { return m_sampling.seed.value_or(m_seed); }
@@ -59,6 +70,7 @@ private:
     void followGrammar(int token);
 
     std::vector<std::uint64_t> m_unending; // made when first asked for
+    std::shared_ptr<ChoiceGroup> m_choices;
     std::unique_ptr<GrammarMatcher> m_grammar;
     std::shared_ptr<GrammarStates> m_calls; // null: calls are free
     int m_callMarker = -1;

@@ -36,8 +36,15 @@ void countFinished(EngineTotals &totals, const RequestFinished &finished)
     latencies.queue.observe(timings.queueMs / msPerSecond);
     latencies.prefill.observe(timings.prefillMs / msPerSecond);
     latencies.decode.observe(timings.decodeMs / msPerSecond);
+    latencies.inference.observe((timings.prefillMs + timings.decodeMs) / msPerSecond);
     latencies.promptTokens.observe(finished.usage.promptTokens);
+    latencies.computedTokens.observe(finished.usage.promptTokens - finished.usage.cachedTokens);
     latencies.generationTokens.observe(finished.usage.completionTokens);
+    latencies.askedTokens.observe(finished.maxTokens);
+    if (finished.choices > 0) {
+        latencies.choices.observe(finished.choices);
+        latencies.longestChoice.observe(std::max(finished.longestChoice, finished.usage.completionTokens));
+    }
     if (finished.usage.completionTokens > 1)
         latencies.tpot.observe(timings.tpotMs / msPerSecond);
 }

@@ -539,12 +539,18 @@ void ServeTest::showsMetricsAndSlots()
          {"num_requests_running", "num_requests_waiting", "kv_cache_usage_perc", "prompt_tokens_total",
           "generation_tokens_total", "num_preemptions_total", "prefix_cache_queries_total", "prefix_cache_hits_total",
           "time_to_first_token_seconds_bucket", "inter_token_latency_seconds_sum", "e2e_request_latency_seconds_count",
-          "request_queue_time_seconds_bucket"}) {
+          "request_queue_time_seconds_bucket", "request_inference_time_seconds_sum",
+          "request_time_per_output_token_seconds_count", "request_params_n_bucket", "request_params_max_tokens_sum",
+          "request_max_num_generation_tokens_count", "request_prefill_kv_computed_tokens_bucket"}) {
         QVERIFY2(text.contains(QByteArray("\nlathe_") + stem + "{model_name=\"tiny\""), stem);
         QVERIFY2(text.contains(QByteArray("\nvllm:") + stem + "{model_name=\"tiny\""), stem);
     }
     QVERIFY(text.contains("lathe_num_requests_running{model_name=\"tiny\",engine=\"0\"} 1\n"));
     QVERIFY(text.contains("finished_reason=\"stop\""));
+    for (const char *older : {"time_per_output_token_seconds_bucket", "gpu_cache_usage_perc", "num_requests_swapped"}) {
+        QVERIFY2(text.contains(QByteArray("\nvllm:") + older + '{'), older);
+        QVERIFY2(!text.contains(QByteArray("\nlathe_") + older + '{'), older);
+    }
     const QJsonArray slots_ = QJsonDocument::fromJson(rig.ask(HttpClient::get("/slots")).body).array();
     QCOMPARE(slots_.size(), 1);
     QVERIFY(slots_[0].toObject()["is_processing"].toBool());

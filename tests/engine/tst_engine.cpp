@@ -462,6 +462,87 @@ private slots:
             QVERIFY(f.allBlocksFree());
         }
     }
+
+    void drawsNoEndBeforeMinTokens()
+    {
+        Fixture f;
+        f.controls.spoil = [](const BatchRow & /*row*/, std::span<float> logits) { // it wants to end at once
+            logits[FakeTokenizer::endId] = 1000;
+            logits[9] = 900;
+        };
+        QVERIFY(f.driver.load("model"));
+        SamplingParams sampling = greedy(20);
+        sampling.ignoreEos = false;
+        QCOMPARE(f.run(ask(promptOf(5, 1), sampling)).ids, std::vector<int>{FakeTokenizer::endId});
+        sampling.stopIds = {9};
+        for (const bool ignoreEos : {false, true}) {
+            for (const int least : {0, 1, 7}) {
+                sampling.minTokens = least;
+                sampling.ignoreEos = ignoreEos;
+                const auto &answer = f.run(ask(promptOf(5, 1), sampling));
+                std::vector<int> expected = promptOf(5, 1); // the best of the tokens that do not end the answer
+                for (int i = 0; i < least; ++i) {
+                    std::vector<float> logits = f.reference.logits(expected);
+                    logits[FakeTokenizer::endId] = ignoreEos ? 1000 : -1000;
+                    logits[9] = -1000;
+                    expected.push_back(static_cast<int>(std::ranges::max_element(logits) - logits.begin()));
+                }
+                expected.erase(expected.begin(), expected.begin() + 5);
+                const bool endless = ignoreEos && least < 20; // the end token is liked best and ends nothing
+                expected.resize(static_cast<std::size_t>(endless ? 20 : least + 1), FakeTokenizer::endId);
+                QCOMPARE(answer.ids, expected);
+                QCOMPARE(answer.finished->reason, endless ? FinishReason::Length : FinishReason::Stop);
+            }
+        }
+        sampling.minTokens = 21;
+        const auto &refused = f.run(ask(promptOf(5, 1), sampling));
+        QCOMPARE(refused.finished->code, ErrorCode::Refused);
+        QVERIFY(refused.finished->error.find("min-tokens") != std::string::npos);
+    }
+
+    void stopIdsEndAnAnswerUnderIgnoreEos()
+    {
+        Fixture f;
+        QVERIFY(f.driver.load("model"));
+        SamplingParams sampling = greedy(40);
+        const std::vector<int> whole = f.run(ask(promptOf(6, 2), sampling)).ids;
+        const int stop = whole[25];
+        const auto first = std::ranges::find(whole, stop);
+        sampling.stopIds = {FakeTokenizer::size - 1, stop};
+        if (std::ranges::find(whole, FakeTokenizer::size - 1) < first)
+            sampling.stopIds.erase(sampling.stopIds.begin());
+        const auto &answer = f.run(ask(promptOf(6, 2), sampling));
+        QCOMPARE(answer.ids, std::vector<int>(whole.begin(), first + 1));
+        QCOMPARE(answer.finished->reason, FinishReason::Stop);
+        QCOMPARE(answer.text, FakeTokenizer().decode({whole.begin(), first}, true)); // its own text is not shown
+        sampling.stopIds = {-1};
+        QCOMPARE(f.run(ask(promptOf(6, 2), sampling)).finished->code, ErrorCode::Refused);
+    }
+
+    void countsChoicesOfAQuestionOnce()
+    {
+        Fixture f;
+        EngineConfig config;
+        config.maxModelLen = 128;
+        QVERIFY(f.driver.load("model", config));
+        SamplingParams sampling = greedy(9);
+        sampling.temperature = 1;
+        QVERIFY(f.driver.finish(f.engine.submitForks(ask(promptOf(20, 3), sampling), 3)));
+        sampling.maxTokens = 0;
+        sampling.stopIds = {1, 2, 3, 4, 5, 6};
+        const auto &single = f.run(ask(promptOf(20, 3), sampling));
+        const LatencyHistograms counts = f.engine.totals().latencies;
+        QCOMPARE(counts.choices.count, 2U);
+        QCOMPARE(counts.choices.sum, 4.0);
+        QCOMPARE(counts.longestChoice.count, 2U);
+        QCOMPARE(counts.longestChoice.sum, 9.0 + single.finished->usage.completionTokens);
+        QCOMPARE(counts.askedTokens.count, 4U);
+        QCOMPARE(counts.askedTokens.sum, 3 * 9.0 + 128 - 20);
+        QCOMPARE(counts.inference.count, 4U);
+        QVERIFY(std::abs(counts.inference.sum - counts.prefill.sum - counts.decode.sum) < 1e-9);
+        QCOMPARE(counts.computedTokens.sum, 4 * 20.0 - single.finished->usage.cachedTokens);
+        QCOMPARE(counts.promptTokens.bounds.back(), 100.0); // of 1, 2, 5, 10, ... as far as a context goes
+    }
 };
 
 QTEST_GUILESS_MAIN(TestEngine)
