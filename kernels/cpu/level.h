@@ -88,6 +88,7 @@ struct SecondTerms {
     QuantRows terms;            ///< [terms, 32], one block each
     const std::int32_t *starts; ///< [blocks + 1], the first term of each block
     const std::uint8_t *rows;   ///< [terms], row in the tile
+    const std::int32_t *blocks; ///< [terms], block of each
 };
 
 /// Per-thread memory of the matrix kernels, 64-byte aligned.

@@ -2,6 +2,7 @@
 // Matrix products with VNNI: one instruction multiplies a line (16 rows x 4 k, unsigned) by a broadcast quad of
 // activations and adds to 16 sums of 32 bits, without saturating in between.
 #include "kernels/cpu/level.h"
+#include "kernels/cpu/row_products.h"
 
 #include <immintrin.h>
 
@@ -144,6 +145,8 @@ SliceProducts productsOf(const PanelLayout &layout)
 void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, const SecondTerms &second,
                 int rows, const PanelScratch &scratch, float *tile)
 {
+    if (rows == 1 && layout.scales != PanelScales::Raw)
+        return rowProductsAvx512Vnni(layout, panel, x, second, tile);
     const int bytesPerBlock = (layout.byteLines + layout.nibbleLines + layout.bitLines) * lineBytes;
     // Splitting nibbles costs no more than loading bytes that were split before, so only other forms are unpacked.
     const bool direct = layout.values == PanelValues::Small || layout.byteLines != 0;

@@ -7,6 +7,8 @@ namespace kernels {
 
 namespace {
 
+constexpr int prefetchBytes = 4096;
+
 using I = __m256i;
 
 I load(const std::uint8_t *p)
@@ -38,14 +40,25 @@ __m256 exponents(const std::uint8_t *p)
     return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, tiny, _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e)));
 }
 
+/// The next panel's part of a plane: it lies behind lines that are read after it, where no hardware looks ahead.
+void prefetchNext(const PanelLayout &layout, const std::uint8_t *plane, std::int64_t bytes)
+{
+    const char *next = reinterpret_cast<const char *>(plane) + layout.panelBytes;
+    for (std::int64_t i = 0; i < bytes; i += lineBytes)
+        _mm_prefetch(next + i, _MM_HINT_T0);
+}
+
 /// Scales and minimums as the file's plain halves.
 void unpackHalfScales(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, float *scales,
                       float *mins)
 {
     const std::uint8_t *scalePlane = panel + layout.scaleAt + static_cast<std::int64_t>(first) * panelRows * 2;
+    prefetchNext(layout, scalePlane, std::int64_t{2} * count * panelRows);
     for (int i = 0; i < count * panelRows; i += 8)
         _mm256_store_ps(scales + i, halves(scalePlane + static_cast<std::int64_t>(i) * 2));
     const std::uint8_t *minPlane = panel + layout.minAt + static_cast<std::int64_t>(first) * panelRows * 2;
+    if (layout.hasMin)
+        prefetchNext(layout, minPlane, std::int64_t{2} * count * panelRows);
     for (int i = 0; layout.hasMin && i < count * panelRows; i += 8)
         _mm256_store_ps(mins + i, halves(minPlane + static_cast<std::int64_t>(i) * 2));
 }
@@ -57,6 +70,8 @@ void unpackSingleScales(const PanelLayout &layout, const std::uint8_t *panel, in
     const auto *plane =
         reinterpret_cast<const float *>(panel + layout.scaleAt) + static_cast<std::int64_t>(first) * panelRows;
     const std::uint8_t *zeros = panel + layout.minAt + static_cast<std::int64_t>(first) * panelRows;
+    prefetchNext(layout, panel + layout.scaleAt + static_cast<std::int64_t>(first) * panelRows * 4,
+                 std::int64_t{4} * count * panelRows);
     const __m256 minus = _mm256_set1_ps(-0.0F);
     for (int i = 0; i < count * panelRows; i += 8) {
         const __m256 scale = _mm256_loadu_ps(plane + i);
@@ -78,6 +93,10 @@ void unpackSuperScales(const PanelLayout &layout, const std::uint8_t *panel, int
                        float *mins)
 {
     const int groupsPerSuper = 256 / layout.groupWidth;
+    const std::int64_t start = static_cast<std::int64_t>(first) * panelRows;
+    prefetchNext(layout, panel + layout.scaleAt + start, std::int64_t{count} * panelRows);
+    if (layout.hasMin)
+        prefetchNext(layout, panel + layout.minAt + start, std::int64_t{count} * panelRows);
     const __m256 minus = _mm256_set1_ps(-0.0F);
     for (int i = 0; i < count * panelRows; i += 8) {
         const std::int64_t at = static_cast<std::int64_t>(first) * panelRows + i;
@@ -157,6 +176,8 @@ void unpackLines(const PanelLayout &layout, const std::uint8_t *panel, int count
     const I operand = table ? tableOf(layout.values) : _mm256_set1_epi8(static_cast<char>(layout.integerOffset));
     const std::int64_t bytes = (layout.nibbleLines + layout.bitLines) * lineBytes;
     for (int b = 0; b < count; ++b) {
+        for (std::int64_t i = 0; i < bytes; i += lineBytes)
+            _mm_prefetch(reinterpret_cast<const char *>(panel + b * bytes + i) + prefetchBytes, _MM_HINT_T0);
         unpack(panel + b * bytes, operand, lines + b * 512);
         unpack(panel + b * bytes + 32, operand, lines + b * 512 + 32);
     }

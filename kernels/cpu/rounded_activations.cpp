@@ -48,6 +48,7 @@ void RoundedActivations::reserve(std::int64_t rows, std::int64_t tiles, std::int
     const auto terms = static_cast<std::size_t>(rows * m_termsPerRow);
     m_chosen = m_chosenMemory.reserve<std::int32_t>(terms);
     m_tileRows = m_tileRowMemory.reserve<std::uint8_t>(terms);
+    m_termBlocks = m_termBlockMemory.reserve<std::int32_t>(terms);
     m_starts = m_startMemory.reserve<std::int32_t>(static_cast<std::size_t>(tiles * (blocks + 1)));
 }
 
@@ -114,6 +115,7 @@ void RoundedActivations::collectTerms(const LevelKernels &level, const TensorVie
             const std::int64_t from = (firstRow + r) * m_blocksPerRow + block;
             const std::int64_t to = firstRow * m_termsPerRow + next[static_cast<std::size_t>(block)]++;
             m_tileRows[to] = static_cast<std::uint8_t>(r);
+            m_termBlocks[to] = block;
             level.roundRemainder(rowOf(x, firstRow + r) + static_cast<std::int64_t>(block) * blockWidth,
                                  m_first.numbers + from * blockWidth, m_first.blocks[from].scale,
                                  m_second.numbers + to * blockWidth, m_second.blocks[to],
@@ -131,7 +133,8 @@ RoundedActivations::Tile RoundedActivations::tile(std::int64_t index, std::int64
     };
     const std::int64_t terms = firstRow * m_termsPerRow;
     return {rowsAt(m_first, firstRow * m_blocksPerRow, m_blocksPerRow),
-            {rowsAt(m_second, terms, 1), m_starts + index * (m_blocksPerRow + 1), m_tileRows + terms}};
+            {rowsAt(m_second, terms, 1), m_starts + index * (m_blocksPerRow + 1), m_tileRows + terms,
+             m_termBlocks + terms}};
 }
 
 } // namespace kernels

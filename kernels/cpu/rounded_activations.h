@@ -58,9 +58,11 @@ private:
     AlignedMemory m_chosenMemory;
     AlignedMemory m_startMemory;
     AlignedMemory m_tileRowMemory;
-    std::int32_t *m_chosen = nullptr;   ///< [rows, terms per row], ascending; the number of blocks after the last one
-    std::int32_t *m_starts = nullptr;   ///< [tiles, blocks per row + 1]
-    std::uint8_t *m_tileRows = nullptr; ///< as the second terms
+    AlignedMemory m_termBlockMemory;
+    std::int32_t *m_chosen = nullptr;     ///< [rows, terms per row], ascending; the number of blocks after the last one
+    std::int32_t *m_starts = nullptr;     ///< [tiles, blocks per row + 1]
+    std::uint8_t *m_tileRows = nullptr;   ///< as the second terms
+    std::int32_t *m_termBlocks = nullptr; ///< as the second terms
 };
 
 } // namespace kernels
