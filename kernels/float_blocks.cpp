@@ -109,27 +109,6 @@ void readINT8Z(const std::uint8_t *block, float *target)
 
 const std::array<float, 256> e4m3Numbers = makeE4m3();
 
-const std::array<float, 16> nf4Levels = {-1.0F,
-                                         -0.6961928009986877F,
-                                         -0.5250730514526367F,
-                                         -0.39491748809814453F,
-                                         -0.28444138169288635F,
-                                         -0.18477343022823334F,
-                                         -0.09105003625154495F,
-                                         0.0F,
-                                         0.07958029955625534F,
-                                         0.16093020141124725F,
-                                         0.24611230194568634F,
-                                         0.33791524171829224F,
-                                         0.44070982933044434F,
-                                         0.5626170039176941F,
-                                         0.7229568362236023F,
-                                         1.0F};
-
-const std::array<float, 16> fp4Levels = {
-    0.0F,  0.0625F / 12.0F,  8.0F / 12.0F,  1.0F,  4.0F / 12.0F,  6.0F / 12.0F,  2.0F / 12.0F,  3.0F / 12.0F,
-    -0.0F, -0.0625F / 12.0F, -8.0F / 12.0F, -1.0F, -4.0F / 12.0F, -6.0F / 12.0F, -2.0F / 12.0F, -3.0F / 12.0F};
-
 FloatBlockReader floatBlockReader(DType type)
 {
     switch (type) {

@@ -13,11 +13,28 @@ namespace kernels {
 extern const std::array<float, 256> e4m3Numbers;
 
 /// The 16 levels of NF4. Source: Dettmers et al. 2023, arXiv:2305.14314, appendix E.
-extern const std::array<float, 16> nf4Levels;
+inline constexpr std::array<float, 16> nf4Levels = {-1.0F,
+                                                    -0.6961928009986877F,
+                                                    -0.5250730514526367F,
+                                                    -0.39491748809814453F,
+                                                    -0.28444138169288635F,
+                                                    -0.18477343022823334F,
+                                                    -0.09105003625154495F,
+                                                    0.0F,
+                                                    0.07958029955625534F,
+                                                    0.16093020141124725F,
+                                                    0.24611230194568634F,
+                                                    0.33791524171829224F,
+                                                    0.44070982933044434F,
+                                                    0.5626170039176941F,
+                                                    0.7229568362236023F,
+                                                    1.0F};
 
 /// The 16 levels of FP4 as bitsandbytes has it: a sign, two bits of exponent and one of mantissa, over 12.
 /// Source: bitsandbytes functional.py, get_4bit_type.
-extern const std::array<float, 16> fp4Levels;
+inline constexpr std::array<float, 16> fp4Levels = {
+    0.0F,  0.0625F / 12.0F,  8.0F / 12.0F,  1.0F,  4.0F / 12.0F,  6.0F / 12.0F,  2.0F / 12.0F,  3.0F / 12.0F,
+    -0.0F, -0.0625F / 12.0F, -8.0F / 12.0F, -1.0F, -4.0F / 12.0F, -6.0F / 12.0F, -2.0F / 12.0F, -3.0F / 12.0F};
 
 /// Expands one block to 32 floats.
 using FloatBlockReader = void (*)(const std::uint8_t *block, float *target);

@@ -43,13 +43,6 @@ __device__ __forceinline__ float finishFactor(float largest, float sum, const fl
     return merge.before / merged(merge, sum, 1.0F);
 }
 
-__device__ __forceinline__ float e4m3ToFloat(unsigned bits)
-{
-    const float size = __uint_as_float((bits & 0x7fU) << 20) * 1.329227995784916e36F; // 2^120: bias 127 becomes 7
-    const float value = (bits & 0x7fU) == 0x7fU ? nanf("") : size;
-    return (bits & 0x80U) != 0 ? -value : value;
-}
-
 __device__ __forceinline__ unsigned wordAt(const std::uint8_t *bytes, int index)
 {
     return static_cast<unsigned>(reinterpret_cast<const std::uint16_t *>(bytes)[index]);

@@ -19,6 +19,13 @@ __device__ __forceinline__ bool isFinite(float value)
     return (__float_as_uint(value) & 0x7f800000U) != 0x7f800000U;
 }
 
+__device__ __forceinline__ float e4m3ToFloat(unsigned bits)
+{
+    const float size = __uint_as_float((bits & 0x7fU) << 20) * 1.329227995784916e36F; // 2^120: bias 127 becomes 7
+    const float value = (bits & 0x7fU) == 0x7fU ? nanf("") : size;
+    return (bits & 0x80U) != 0 ? -value : value;
+}
+
 /// Refused launches are faults of ours: shapes are checked before.
 inline void checkLaunch(cudaError_t error, const char *kernel)
 {
