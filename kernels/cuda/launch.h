@@ -71,7 +71,7 @@ void launchCopyBytes(const std::byte *from, std::byte *to, std::size_t bytes, St
 
 // quantize.cu
 /// Activations for the tensor cores: rows of 16-bit numbers, each row divided by a power of two of its own so that its
-/// largest number is at most 1. With two terms a number is the sum of both.
+/// largest number is about 1. With two terms a number is the sum of both.
 struct CastRows {
     void *numbers = nullptr; ///< [rows, terms, columns] __half or __nv_bfloat16
     float *scales = nullptr; ///< [rows]

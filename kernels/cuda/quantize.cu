@@ -11,11 +11,12 @@ constexpr int threads = 128;
 
 } // namespace
 
-/// The power of two that takes a row's largest number to [0.5, 1); 1 for rows of zeros and rows with an infinity.
+/// The power of two that takes a row's largest number to [0.5, 1), or below 4 where it would be no normal number; 1 for
+/// rows of zeros, of tiny numbers and with an infinity.
 __device__ float scaleFor(float largest)
 {
-    const int exponent = static_cast<int>(__float_as_uint(largest) >> 23 & 0xffU) - 126;
-    const bool usable = largest > 0.0F && exponent < 128 && exponent > -120;
+    const int exponent = min(static_cast<int>(__float_as_uint(largest) >> 23 & 0xffU) - 126, 126);
+    const bool usable = largest > 0.0F && isFinite(largest) && exponent > -120;
     return __uint_as_float(static_cast<unsigned>(usable ? 127 - exponent : 127) << 23);
 }
 

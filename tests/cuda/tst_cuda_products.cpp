@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Products with weights of every type, the cast of activations and rows of embedding tables, in the emulator.
+#include "tests/cuda/device_rig.h"
+#include "tests/support/kernel_data.h"
+#include "tests/support/shared_data.h"
+
+#include <QTest>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+
+using namespace kernels;
+using namespace kernels::cuda;
+using device_rig::DeviceArray;
+using device_rig::Rows;
+using kernel_data::Weight;
+
+namespace {
+
+/// Where the scales of a file's block lie.
+struct Head {
+    std::size_t first = 0;
+    std::size_t bytes = 0;
+};
+
+Head headOf(DType type)
+{
+    switch (type) {
+    case DType::Q4_0:
+    case DType::Q8_0:
+        return {0, 2};
+    case DType::Q4_1:
+        return {0, 4};
+    case DType::Q4_K:
+    case DType::Q5_K:
+        return {0, 16};
+    case DType::Q6_K:
+        return {192, 18};
+    default:
+        return {};
+    }
+}
+
+int paddedColumns(const Weight &weight)
+{
+    return static_cast<int>((weight.columns + 31) / 32 * 32);
+}
+
+/// A matrix as it lies on the device.
+class DeviceWeight {
+public:
+    explicit DeviceWeight(const Weight &weight, float factor = 1.0F)
+    {
+        std::vector<std::byte> heads;
+        std::vector<std::byte> bodies;
+        const Head head = headOf(weight.type);
+        const auto block = static_cast<std::size_t>(info(weight.type).blockBytes);
+        const std::size_t rowBytes = weight.bytes.size() / static_cast<std::size_t>(weight.rows);
+        const bool floats = !info(weight.type).quantized;
+        for (std::size_t row = 0; row < static_cast<std::size_t>(weight.rows); ++row) {
+            for (std::size_t at = 0; at < rowBytes; at += block) {
+                const auto from = weight.bytes.begin() + static_cast<std::ptrdiff_t>(row * rowBytes + at);
+                const auto first = from + static_cast<std::ptrdiff_t>(head.first);
+                const auto last = first + static_cast<std::ptrdiff_t>(head.bytes);
+                heads.insert(heads.end(), first, last);
+                bodies.insert(bodies.end(), from, first);
+                bodies.insert(bodies.end(), last, from + static_cast<std::ptrdiff_t>(block));
+            }
+            if (floats)
+                bodies.resize((row + 1) * static_cast<std::size_t>(paddedColumns(weight)) * block);
+        }
+        m_heads = std::make_unique<DeviceArray<std::byte>>(heads);
+        m_bodies = std::make_unique<DeviceArray<std::byte>>(bodies);
+        m_view = {weight.type, m_bodies->data(), m_heads->data(), static_cast<int>(weight.rows), paddedColumns(weight),
+                  factor};
+    }
+    [[nodiscard]] const WeightView &view() const { return m_view; }
+
+private:
+    std::unique_ptr<DeviceArray<std::byte>> m_heads;
+    std::unique_ptr<DeviceArray<std::byte>> m_bodies;
+    WeightView m_view;
+};
+
+/// Activations after the cast.
+class Cast {
+public:
+    Cast(const Rows &x, int columns, bool bf16, const int *order, StreamHandle stream)
+        : m_numbers(static_cast<std::size_t>(x.span().rows * columns * (bf16 ? 2 : 1)))
+        , m_scales(static_cast<std::size_t>(x.span().rows))
+    {
+        m_rows.numbers = m_numbers.data();
+        m_rows.scales = m_scales.data();
+        m_rows.rows = x.span().rows;
+        m_rows.columns = columns;
+        m_rows.terms = bf16 ? 2 : 1;
+        launchCast(x.span(), order, bf16, m_rows, stream);
+    }
+    [[nodiscard]] const CastRows &rows() const { return m_rows; }
+    [[nodiscard]] const DeviceArray<std::uint16_t> &numbers() const { return m_numbers; }
+    [[nodiscard]] const DeviceArray<float> &scales() const { return m_scales; }
+    [[nodiscard]] bool bordersIntact() const { return m_numbers.bordersIntact() && m_scales.bordersIntact(); }
+
+private:
+    DeviceArray<std::uint16_t> m_numbers;
+    DeviceArray<float> m_scales;
+    CastRows m_rows;
+};
+
+struct Products {
+    DType type = DType::F16;
+    int tokens = 1;
+    int features = 64;
+    int columns = 256;
+    bool bias = false;
+    bool add = false;
+    kernel_data::Scales scales = kernel_data::Scales::Usual;
+};
+
+std::vector<float> xOf(const Products &p)
+{
+    std::vector<float> x = kernel_data::randomFloats(static_cast<std::size_t>(p.tokens * p.columns), 11);
+    for (std::size_t i = 0; i < x.size(); ++i) // rows of different sizes
+        x[i] *= std::ldexp(1.0F, static_cast<int>(i / static_cast<std::size_t>(p.columns) % 7) * 5 - 15);
+    return x;
+}
+
+std::vector<float> startOf(const Products &p)
+{
+    return kernel_data::randomFloats(static_cast<std::size_t>(p.tokens * p.features), 12);
+}
+
+std::vector<float> biasOf(const Products &p)
+{
+    return kernel_data::randomFloats(static_cast<std::size_t>(p.features), 13);
+}
+
+/// The power of two that takes the largest weight to [0.25, 0.5).
+float factorFor(const std::vector<float> &weights)
+{
+    float largest = 0.0F;
+    for (const float weight : weights)
+        largest = std::max(largest, std::fabs(weight));
+    return std::ldexp(1.0F, -std::ilogb(largest) - 2);
+}
+
+/// Outputs of rows [first, last) of the activations.
+std::vector<float> multiply(const Products &p, const Weight &weight, float factor, int first, int last,
+                            StreamHandle stream, std::string &wrong)
+{
+    const DeviceWeight matrix(weight, factor);
+    const std::vector<float> all = xOf(p);
+    const std::vector<float> own(all.begin() + static_cast<std::ptrdiff_t>(first) * p.columns,
+                                 all.begin() + static_cast<std::ptrdiff_t>(last) * p.columns);
+    const std::vector<float> starts = startOf(p);
+    const std::vector<float> start(starts.begin() + static_cast<std::ptrdiff_t>(first) * p.features,
+                                   starts.begin() + static_cast<std::ptrdiff_t>(last) * p.features);
+    const DeviceArray<float> bias(biasOf(p));
+    const Rows x(last - first, p.columns, own);
+    const Rows out = p.add ? Rows(last - first, p.features, start) : Rows(last - first, p.features);
+    const ProductTarget target{out.span(), p.bias ? bias.data() : nullptr, p.add};
+    if (p.type == DType::F32) {
+        launchFloatProducts(matrix.view(), x.span(), target, stream);
+    } else {
+        const Cast cast(x, matrix.view().columns, wantsBf16(p.type), nullptr, stream);
+        launchProducts(matrix.view(), cast.rows(), target, stream);
+        if (!cast.bordersIntact())
+            wrong = "the cast wrote outside of its rows";
+    }
+    if (!out.restIntact() || x.values() != own)
+        wrong = "something was written outside of the outputs";
+    return out.values();
+}
+
+/// Whether each output is its sum in double, up to a square error of `limit` times the squares of its terms: what
+/// rounding each factor by itself leaves. One term left out or taken twice is far outside.
+std::string compareProducts(const Products &p, const std::vector<float> &weights, const std::vector<float> &found,
+                            double limit)
+{
+    const std::vector<float> x = xOf(p);
+    const std::vector<float> start = startOf(p);
+    const std::vector<float> bias = biasOf(p);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        const std::size_t token = i / static_cast<std::size_t>(p.features);
+        const std::size_t feature = i % static_cast<std::size_t>(p.features);
+        double sum = 0.0;
+        double squares = 0.0;
+        for (std::size_t k = 0; k < static_cast<std::size_t>(p.columns); ++k) {
+            const double term = static_cast<double>(x[token * static_cast<std::size_t>(p.columns) + k])
+                * weights[feature * static_cast<std::size_t>(p.columns) + k];
+            sum += term;
+            squares += term * term;
+        }
+        const double shift = p.bias ? bias[feature] : 0.0F;
+        const double base = p.add ? start[i] : 0.0F;
+        const double error = static_cast<double>(found[i]) - sum - shift - base;
+        const double rounding = (shift * shift + base * base) * 4e-14; // of the float additions
+        if (!(error * error <= limit * squares + rounding))
+            return "token " + std::to_string(token) + ", feature " + std::to_string(feature) + ": found "
+                + std::to_string(found[i]) + ", wanted " + std::to_string(sum + shift + base)
+                + "; the square of the error is " + std::to_string(error * error / squares * 1e9)
+                + "e-9 of the terms' squares";
+    }
+    return {};
+}
+
+/// What rounding to half leaves of weights and activations; F16 and BF16 weights are exact, activations that meet BF16
+/// have two terms.
+double limitFor(DType type)
+{
+    return type == DType::F32 ? 1e-11 : type == DType::BF16 ? 2e-10 : 2e-6;
+}
+
+std::string check(const Products &p)
+{
+    const Weight weight = kernel_data::randomWeight(p.type, p.features, p.columns, 5, p.scales);
+    const std::vector<float> weights = weight.expanded();
+    const float factor = p.type == DType::F32 || p.type == DType::BF16 ? 1.0F : factorFor(weights);
+    return device_rig::underSchedules([&](StreamHandle stream) {
+        std::string wrong;
+        const std::vector<float> found = multiply(p, weight, factor, 0, p.tokens, stream, wrong);
+        return wrong.empty() ? compareProducts(p, weights, found, limitFor(p.type)) : wrong;
+    });
+}
+
+const std::vector<DType> &types()
+{
+    static const std::vector<DType> list = [] {
+        std::vector<DType> known;
+        std::copy_if(kernel_data::weightTypes().begin(), kernel_data::weightTypes().end(), std::back_inserter(known),
+                     isMatrixType);
+        return known;
+    }();
+    return list;
+}
+
+void addTypes()
+{
+    QTest::addColumn<int>("type");
+    for (const DType type : types())
+        QTest::addRow("%s", info(type).name.data()) << int(type);
+}
+
+/// Columns that a type allows: whole blocks, any number for floats.
+int columnsNear(DType type, int columns)
+{
+    const int block = info(type).blockElements;
+    return (columns + block - 1) / block * block;
+}
+
+} // namespace
+
+class TestCudaProducts : public QObject {
+    Q_OBJECT
+
+private slots:
+    void knowsTypes();
+    void shapes_data();
+    void shapes();
+    void targets_data() { addTypes(); }
+    void targets();
+    void scales_data() { addTypes(); }
+    void scales();
+    void rowsDoNotDependOnNeighbours_data() { addTypes(); }
+    void rowsDoNotDependOnNeighbours();
+    void floatProductsAreSumsByAscendingColumn();
+    void cast_data();
+    void cast();
+    void castOfExtremes();
+    void embed_data() { addTypes(); }
+    void embed();
+};
+
+void TestCudaProducts::knowsTypes()
+{
+    for (const DType type : {DType::F32, DType::F16, DType::BF16, DType::Q4_0, DType::Q4_1, DType::Q8_0, DType::Q4_K,
+                             DType::Q5_K, DType::Q6_K})
+        QVERIFY(isMatrixType(type));
+    QVERIFY(wantsBf16(DType::BF16) && !wantsBf16(DType::F16) && !wantsBf16(DType::Q4_K));
+}
+
+void TestCudaProducts::shapes_data()
+{
+    QTest::addColumn<int>("type");
+    QTest::addColumn<int>("tokens");
+    QTest::addColumn<int>("features");
+    QTest::addColumn<int>("columns");
+    const auto add = [](DType type, int tokens, int features, int columns) {
+        columns = columnsNear(type, columns);
+        QTest::addRow("%s %dx%dx%d", info(type).name.data(), tokens, features, columns)
+            << int(type) << tokens << features << columns;
+    };
+    for (const DType type : types()) {
+        add(type, 1, 17, 64);
+        if (device_rig::smallOnly())
+            continue;
+        add(type, 3, 63, 37);
+        add(type, 16, 65, 300);
+        add(type, 17, 1, 96);
+        add(type, 70, 70, 160);
+        add(type, 33, 16, 800);
+        if (!shared_data::fullTier())
+            continue;
+        for (int tokens = 1; tokens <= 70; tokens += 3)
+            add(type, tokens, 1 + tokens * 11 % 140, 1 + tokens * 37 % 700);
+    }
+}
+
+void TestCudaProducts::shapes()
+{
+    QFETCH(int, type);
+    QFETCH(int, tokens);
+    QFETCH(int, features);
+    QFETCH(int, columns);
+    Products p;
+    p.type = static_cast<DType>(type);
+    p.tokens = tokens;
+    p.features = features;
+    p.columns = columns;
+    const std::string wrong = check(p);
+    QVERIFY2(wrong.empty(), wrong.c_str());
+}
+
+void TestCudaProducts::targets()
+{
+    QFETCH(int, type);
+    Products p;
+    p.type = static_cast<DType>(type);
+    p.columns = columnsNear(p.type, 64);
+    p.features = 21;
+    p.tokens = device_rig::smallOnly() ? 2 : 18;
+    for (const auto &[bias, add] : {std::pair{true, false}, {false, true}, {true, true}}) {
+        p.bias = bias;
+        p.add = add;
+        const std::string wrong = check(p);
+        QVERIFY2(wrong.empty(), wrong.c_str());
+    }
+}
+
+/// Scales at both ends of fp16: without the factor a half would lose the weights or overflow.
+void TestCudaProducts::scales()
+{
+    QFETCH(int, type);
+    Products p;
+    p.type = static_cast<DType>(type);
+    p.columns = columnsNear(p.type, 64);
+    p.features = 9;
+    p.tokens = 2;
+    if (p.type == DType::F16 || p.type == DType::BF16 || p.type == DType::F32)
+        return; // of any size, without scales
+    for (const auto scales : {kernel_data::Scales::Tiny, kernel_data::Scales::Huge}) {
+        p.scales = scales;
+        const std::string wrong = check(p);
+        QVERIFY2(wrong.empty(), wrong.c_str());
+    }
+}
+
+void TestCudaProducts::rowsDoNotDependOnNeighbours()
+{
+    QFETCH(int, type);
+    Products p;
+    p.type = static_cast<DType>(type);
+    p.columns = columnsNear(p.type, 96);
+    p.features = 70;
+    p.tokens = device_rig::smallOnly() ? 18 : 70;
+    const Weight weight = kernel_data::randomWeight(p.type, p.features, p.columns, 5);
+    const std::string wrong = device_rig::underSchedules([&](StreamHandle stream) {
+        std::string error;
+        const std::vector<float> whole = multiply(p, weight, 4.0F, 0, p.tokens, stream, error);
+        for (const auto &[first, last] : {std::pair{0, 1}, {15, 16}, {16, 17}, {3, 18}, {1, 65}, {63, 64}, {69, 70}}) {
+            if (last > p.tokens)
+                continue;
+            const std::vector<float> part = multiply(p, weight, 4.0F, first, last, stream, error);
+            const std::vector<float> same(whole.begin() + static_cast<std::ptrdiff_t>(first) * p.features,
+                                          whole.begin() + static_cast<std::ptrdiff_t>(last) * p.features);
+            if (error.empty())
+                error = device_rig::compareBits(part, same);
+            if (!error.empty())
+                return "rows " + std::to_string(first) + " to " + std::to_string(last) + ": " + error;
+        }
+        return error;
+    });
+    QVERIFY2(wrong.empty(), wrong.c_str());
+}
+
+void TestCudaProducts::floatProductsAreSumsByAscendingColumn()
+{
+    Products p;
+    p.type = DType::F32;
+    p.tokens = 19;
+    p.features = 67;
+    p.columns = 101;
+    const Weight weight = kernel_data::randomWeight(p.type, p.features, p.columns, 5);
+    const std::vector<float> weights = weight.expanded();
+    const std::vector<float> x = xOf(p);
+    std::vector<float> wanted;
+    for (std::size_t token = 0; token < 19; ++token) {
+        for (std::size_t feature = 0; feature < 67; ++feature) {
+            float sum = 0.0F;
+            for (std::size_t k = 0; k < 101; ++k)
+                sum = std::fma(x[token * 101 + k], weights[feature * 101 + k], sum);
+            wanted.push_back(sum);
+        }
+    }
+    const std::string wrong = device_rig::underSchedules([&](StreamHandle stream) {
+        std::string error;
+        const std::vector<float> found = multiply(p, weight, 1.0F, 0, p.tokens, stream, error);
+        return error.empty() ? device_rig::compareBits(found, wanted) : error;
+    });
+    QVERIFY2(wrong.empty(), wrong.c_str());
+}
+
+void TestCudaProducts::cast_data()
+{
+    QTest::addColumn<int>("columns");
+    QTest::addColumn<bool>("bf16");
+    QTest::addColumn<bool>("ordered");
+    for (const int columns : {1, 32, 37, 300})
+        for (const bool bf16 : {false, true})
+            QTest::addRow("%d %s", columns, bf16 ? "bf16" : "f16") << columns << bf16 << (columns > 32);
+}
+
+void TestCudaProducts::cast()
+{
+    QFETCH(int, columns);
+    QFETCH(bool, bf16);
+    QFETCH(bool, ordered);
+    constexpr int tokens = 5;
+    const auto n = static_cast<std::size_t>(columns);
+    std::vector<float> x = kernel_data::randomFloats(tokens * n, 3);
+    for (std::size_t i = 0; i < x.size(); ++i)
+        x[i] *= std::ldexp(1.0F, static_cast<int>(i / n) * 30 - 60);
+    std::fill(x.begin() + 2 * columns, x.begin() + 3 * columns, 0.0F);
+    std::vector<int> order(n);
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), std::mt19937(1));
+    const std::size_t padded = (n + 31) / 32 * 32;
+    const std::size_t terms = bf16 ? 2 : 1;
+    const std::string wrong = device_rig::underSchedules([&](StreamHandle stream) -> std::string {
+        const Rows rows(tokens, columns, x);
+        const DeviceArray<int> deviceOrder(order);
+        const Cast cast(rows, static_cast<int>(padded), bf16, ordered ? deviceOrder.data() : nullptr, stream);
+        if (!cast.bordersIntact() || !deviceOrder.equals(order) || rows.values() != x)
+            return "something was written outside of the cast rows";
+        for (std::size_t row = 0; row < tokens; ++row) {
+            float largest = 0.0F;
+            for (std::size_t i = 0; i < n; ++i)
+                largest = std::max(largest, std::fabs(x[row * n + i]));
+            const float scale = largest > 0.0F ? std::ldexp(1.0F, std::ilogb(largest) + 1) : 1.0F;
+            if (cast.scales()[row] != scale)
+                return "scale " + std::to_string(cast.scales()[row]) + ", wanted " + std::to_string(scale);
+            for (std::size_t i = 0; i < padded; ++i) {
+                const float value =
+                    i < n ? x[row * n + (ordered ? static_cast<std::size_t>(order[i]) : i)] / scale : 0.0F;
+                const std::uint16_t number = bf16 ? floatToBf16(value) : floatToHalf(value);
+                const std::uint16_t rest =
+                    floatToBf16(value - std::bit_cast<float>(static_cast<std::uint32_t>(number) << 16));
+                const std::size_t at = row * terms * padded + i;
+                if (cast.numbers()[at] != number || (bf16 && cast.numbers()[at + padded] != rest))
+                    return "row " + std::to_string(row) + ", column " + std::to_string(i) + " is wrong";
+            }
+        }
+        return {};
+    });
+    QVERIFY2(wrong.empty(), wrong.c_str());
+}
+
+/// Rows whose largest number is next to the ends of float's range, and rows with an infinity or a NaN.
+void TestCudaProducts::castOfExtremes()
+{
+    constexpr float inf = std::numeric_limits<float>::infinity();
+    const std::vector<float> x{
+        std::ldexp(1.5F, 125),  1.0F, std::ldexp(1.5F, 126),  -1.0F, std::ldexp(-1.5F, 127), 0.0F, inf, -1.0F,
+        std::ldexp(1.0F, -120), 0.0F, std::ldexp(1.0F, -149), 0.0F,  std::nanf(""),          2.0F};
+    const std::string wrong = device_rig::underSchedules([&](StreamHandle stream) -> std::string {
+        const Rows rows(7, 2, x);
+        const Cast cast(rows, 32, false, nullptr, stream);
+        for (std::size_t row = 0; row < 7; ++row) {
+            for (std::size_t i = 0; i < 2; ++i) {
+                const float value = x[row * 2 + i];
+                const float found = halfToFloat(cast.numbers()[row * 32 + i]) * cast.scales()[row];
+                // What is far below the largest number of its row may be lost, and rows of tiny numbers altogether.
+                const bool same = std::isnan(value) ? std::isnan(found)
+                    : std::isinf(value)             ? found == value
+                    : i == 1 || row == 5            ? std::fabs(found) <= std::fabs(value)
+                                                    : std::fabs(found - value) <= std::fabs(value) * 0.0005F;
+                if (!same)
+                    return "row " + std::to_string(row) + ", column " + std::to_string(i) + " is "
+                        + std::to_string(found) + ", wanted " + std::to_string(value);
+            }
+        }
+        return {};
+    });
+    QVERIFY2(wrong.empty(), wrong.c_str());
+}
+
+void TestCudaProducts::embed()
+{
+    QFETCH(int, type);
+    const auto dtype = static_cast<DType>(type);
+    const int columns = columnsNear(dtype, 300);
+    const Weight weight = kernel_data::randomWeight(dtype, 11, columns, 5);
+    const std::vector<float> weights = weight.expanded();
+    constexpr int firstRow = 100;
+    const std::vector<int> ids{103, 100, 110, 99, 111, 103, 0}; // three of them of other parts
+    std::vector<int> order(static_cast<std::size_t>(columns));
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), std::mt19937(1));
+    const std::vector<float> start = kernel_data::randomFloats(ids.size() * static_cast<std::size_t>(columns), 4);
+    for (const bool ordered : {false, true}) {
+        std::vector<float> wanted = start;
+        for (std::size_t i = 0; i < ids.size(); ++i) {
+            for (int column = 0; column < columns && ids[i] >= firstRow && ids[i] < firstRow + 11; ++column) {
+                const int place = ordered ? order[static_cast<std::size_t>(column)] : column;
+                wanted[i * static_cast<std::size_t>(columns) + static_cast<std::size_t>(place)] =
+                    weights[static_cast<std::size_t>((ids[i] - firstRow) * columns + column)];
+            }
+        }
+        const std::string wrong = device_rig::underSchedules([&](StreamHandle stream) -> std::string {
+            const DeviceWeight table(weight);
+            const DeviceArray<int> deviceIds(ids);
+            const DeviceArray<int> deviceOrder(order);
+            const Rows out(static_cast<int>(ids.size()), columns, start);
+            launchEmbed(table.view(), deviceIds.data(), firstRow, ordered ? deviceOrder.data() : nullptr, out.span(),
+                        stream);
+            return out.restIntact() ? device_rig::compareBits(out.values(), wanted) : "borders were written to";
+        });
+        QVERIFY2(wrong.empty(), wrong.c_str());
+    }
+}
+
+QTEST_GUILESS_MAIN(TestCudaProducts)
+#include "tst_cuda_products.moc"
