@@ -9,6 +9,8 @@ namespace {
 
 constexpr int warps = 4;
 constexpr int quantBlock = 32;
+constexpr int copyThreads = 128;
+constexpr int copiesOfThread = 4;
 
 } // namespace
 
@@ -27,9 +29,25 @@ __device__ std::uint8_t e4m3Of(float value)
     return static_cast<std::uint8_t>(sign | (rest - (120U << 23)) >> 20); // bias 127 becomes 7
 }
 
+__device__ __forceinline__ bool isNan(float value)
+{
+    return (__float_as_uint(value) & 0x7fffffffU) > 0x7f800000U;
+}
+
+/// The instruction makes one NaN of all; stored rows keep sign and upper payload, as floatToHalf does.
 __device__ __forceinline__ std::uint16_t halfOf(float value)
 {
+    const unsigned bits = __float_as_uint(value);
+    if (isNan(value))
+        return static_cast<std::uint16_t>((bits >> 16 & 0x8000U) | 0x7e00U | (bits >> 13 & 0x1ffU));
     return __half_as_ushort(__float2half_rn(value));
+}
+
+__device__ __forceinline__ std::uint16_t bf16Of(float value)
+{
+    if (isNan(value))
+        return static_cast<std::uint16_t>(__float_as_uint(value) >> 16 | 0x40U);
+    return __bfloat16_as_ushort(__float2bfloat16_rn(value));
 }
 
 /// One block of Q8_0 by a warp, an element for each lane.
@@ -39,13 +57,12 @@ __device__ void storeQuantBlock(const float *x, int count, std::byte *target)
     const float value = lane < count ? x[lane] : 0.0F;
     const bool finite = __all_sync(~0U, isFinite(value) ? 1 : 0) != 0;
     const float largest = warpMax(fabsf(value));
-    std::uint16_t bits = halfOf(finite ? largest / 127.0F : nanf(""));
-    float scale = __half2float(__ushort_as_half(bits));
-    if (!isFinite(scale) && finite) { // no half holds the scale
-        bits = halfOf(nanf(""));
-        scale = 0.0F;
-    }
-    const float inverse = scale > 0.0F ? 1.0F / scale : 0.0F;
+    constexpr std::uint16_t nan = 0x7e00;
+    std::uint16_t bits = finite ? halfOf(largest / 127.0F) : nan;
+    if (bits >= 0x7c00) // infinity: no half holds the scale
+        bits = nan;
+    const float scale = __half2float(__ushort_as_half(bits));
+    const float inverse = scale > 0.0F ? 1.0F / scale : 0.0F; // 0 for NaN
     const float number = inverse > 0.0F ? fminf(fmaxf(rintf(value * inverse), -127.0F), 127.0F) : 0.0F;
     auto *bytes = reinterpret_cast<std::uint8_t *>(target);
     if (lane < 2)
@@ -60,7 +77,7 @@ template<DType type> __device__ void storeElement(float value, std::byte *row, i
     if constexpr (type == DType::F16)
         reinterpret_cast<std::uint16_t *>(row)[i] = halfOf(value);
     if constexpr (type == DType::BF16)
-        reinterpret_cast<std::uint16_t *>(row)[i] = __bfloat16_as_ushort(__float2bfloat16_rn(value));
+        reinterpret_cast<std::uint16_t *>(row)[i] = bf16Of(value);
     if constexpr (type == DType::E4M3)
         reinterpret_cast<std::uint8_t *>(row)[i] = e4m3Of(value);
 }
@@ -86,15 +103,17 @@ __global__ void __launch_bounds__(32 * warps) kvStoreKernel(RowSpan x, const int
     }
 }
 
-/// 16 bytes for each thread and turn.
-__global__ void __launch_bounds__(128) copyBytesKernel(const std::byte *from, std::byte *to, std::int64_t bytes)
+/// One V for each thread and turn; what is left is for the first block. Both ends are aligned as V is.
+template<typename V>
+__global__ void __launch_bounds__(copyThreads) copyBytesKernel(const std::byte *from, std::byte *to, std::int64_t bytes)
 {
-    const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * 128 * 16;
-    for (std::int64_t at = (static_cast<std::int64_t>(blockIdx.x) * 128 + threadIdx.x) * 16; at + 16 <= bytes;
-         at += step)
-        ptx::store<uint4>(to + at, ptx::load<uint4>(from + at));
-    if (blockIdx.x == 0 && threadIdx.x < bytes % 16)
-        to[bytes / 16 * 16 + threadIdx.x] = from[bytes / 16 * 16 + threadIdx.x];
+    constexpr std::int64_t size = sizeof(V);
+    const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * copyThreads * size;
+    const std::int64_t first = (static_cast<std::int64_t>(blockIdx.x) * copyThreads + threadIdx.x) * size;
+    for (std::int64_t at = first; at + size <= bytes; at += step)
+        ptx::store<V>(to + at, ptx::load<V>(from + at));
+    if (blockIdx.x == 0 && threadIdx.x < bytes % size)
+        to[bytes / size * size + threadIdx.x] = from[bytes / size * size + threadIdx.x];
 }
 
 template<DType type> void launchStoreAs(const RowSpan &x, const int *slots, const KvPlane &plane, StreamHandle stream)
@@ -124,12 +143,15 @@ void launchKvStore(const RowSpan &x, const int *slots, const KvPlane &plane, Str
 
 void launchCopyBytes(const std::byte *from, std::byte *to, std::size_t bytes, StreamHandle stream)
 {
-    constexpr std::size_t bytesOfBlock = 128 * 16 * 4;
-    const auto blocks = static_cast<unsigned>((bytes + bytesOfBlock - 1) / bytesOfBlock);
-    if (bytes > 0)
-        checkLaunch(simt::launch(copyBytesKernel, dim3(blocks), dim3(128), 0, stream, from, to,
-                                 static_cast<std::int64_t>(bytes)),
-                    "copyBytes");
+    if (bytes == 0)
+        return;
+    const auto both = reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to);
+    const bool wide = both % sizeof(uint4) == 0; // not so where rows of odd widths meet
+    const std::size_t bytesOfBlock = copyThreads * copiesOfThread * (wide ? sizeof(uint4) : 1);
+    const dim3 grid(static_cast<unsigned>((bytes + bytesOfBlock - 1) / bytesOfBlock));
+    checkLaunch(simt::launch(wide ? copyBytesKernel<uint4> : copyBytesKernel<std::uint8_t>, grid, dim3(copyThreads), 0,
+                             stream, from, to, static_cast<std::int64_t>(bytes)),
+                "copyBytes");
 }
 
 } // namespace kernels::cuda
