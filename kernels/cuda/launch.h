@@ -82,7 +82,7 @@ struct CastRows {
 /// order: column k of the result is column order[k] of x; null = as they stand.
 void launchCast(const RowSpan &x, const int *order, bool bf16, const CastRows &out, StreamHandle stream);
 
-// matmul.cu, quant_matmul.cu
+// matmul.cu, products.cu
 /// Weights of one part, its blocks split into planes: `body` holds the numbers, 16-byte aligned, `head` the scales.
 struct WeightView {
     DType type = DType::F32;

@@ -84,6 +84,20 @@ __device__ __forceinline__ float exp2Fast(float x)
 #endif
 }
 
+/// 1 / x to about a unit in the last place, without the call that a division is. x is a normal number.
+__device__ __forceinline__ double reciprocal(double x)
+{
+#if SIMT_EMULATED
+    return 1.0 / x;
+#else
+    double y;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x)); // some twenty bits; each step doubles them
+    y = fma(fma(-x, y, 1.0), y, y);
+    y = fma(fma(-x, y, 1.0), y, y);
+    return fma(fma(-x, y, 1.0), y, y);
+#endif
+}
+
 /// Four 8x8 matrices of 16-bit numbers from shared memory. Lane i gives the address of row i % 8 of matrix i / 8 (16
 /// bytes, aligned). It gets from matrix j: row i / 4, columns 2 * (i % 4) and the next; transposed: rows and columns
 /// change places.
