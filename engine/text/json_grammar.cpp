@@ -1,492 +1,490 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/text/json_grammar.h"
 
-#include "engine/core/json.h"
 #include "engine/text/json_restricted.h"
-#include "engine/text/json_values.h"
+#include "engine/text/schema_compiler.h"
+#include "engine/text/schema_pattern.h"
+#include "engine/text/utf8.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
-#include <string>
-#include <unordered_map>
-#include <unordered_set>
-#include <utility>
-#include <vector>
+#include <limits>
 
 namespace engine {
 namespace {
 
 constexpr int maxDepth = 64;
-constexpr std::int64_t maxCount = 4096; // of items or characters that are counted
+constexpr std::int64_t maxCount = 4096; // of items, members or characters that are counted
 
-constexpr std::array<std::string_view, 12> describing{"title",    "description", "default",     "examples",
-                                                      "$schema",  "$id",         "$comment",    "deprecated",
-                                                      "readOnly", "writeOnly",   "definitions", "discriminator"};
-constexpr std::array<std::string_view, 21> understood{"type",
+constexpr std::array<std::string_view, 16> describing{
+    "title",         "description", "default",   "examples",    "example",       "$schema",          "$id",
+    "$comment",      "readOnly",    "writeOnly", "definitions", "discriminator", "contentMediaType", "contentEncoding",
+    "contentSchema", "deprecated"};
+constexpr std::array<std::string_view, 30> understood{"type",
                                                       "properties",
                                                       "required",
                                                       "additionalProperties",
+                                                      "patternProperties",
+                                                      "propertyNames",
                                                       "items",
+                                                      "prefixItems",
+                                                      "uniqueItems",
+                                                      "additionalItems",
                                                       "minItems",
                                                       "maxItems",
                                                       "enum",
                                                       "const",
                                                       "anyOf",
+                                                      "oneOf",
+                                                      "allOf",
                                                       "$ref",
                                                       "$defs",
                                                       "minLength",
                                                       "maxLength",
-                                                      "oneOf",
-                                                      "allOf",
+                                                      "pattern",
                                                       "format",
                                                       "minimum",
                                                       "maximum",
                                                       "exclusiveMinimum",
-                                                      "exclusiveMaximum"};
-constexpr std::array<const char *, 4> bounds{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"};
+                                                      "exclusiveMaximum",
+                                                      "multipleOf",
+                                                      "minProperties",
+                                                      "maxProperties"};
 
 template<typename List> bool holds(const List &list, std::string_view word)
 {
     return std::any_of(list.begin(), list.end(), [&](const auto &entry) { return entry == word; });
 }
 
-std::string jsonText(const Json &value)
+/// What programs add for themselves.
+bool isDescribing(std::string_view key)
+{
+    return holds(describing, key) || key.starts_with("x-");
+}
+
+/// Whether a value is of one of the types that a schema allows.
+bool hasType(const Json &value, const Json &types)
+{
+    for (const Json &type : types.is_array() ? types : Json::array({types})) {
+        const bool whole =
+            value.is_number_integer() || (value.is_number() && std::floor(value.get<double>()) == value.get<double>());
+        if ((type == Json("object") && value.is_object()) || (type == Json("array") && value.is_array())
+            || (type == Json("string") && value.is_string()) || (type == Json("boolean") && value.is_boolean())
+            || (type == Json("null") && value.is_null()) || (type == Json("number") && value.is_number())
+            || (type == Json("integer") && whole))
+            return true;
+    }
+    return false;
+}
+
+} // namespace
+
+std::string schemaText(const Json &value)
 {
     return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// Makes a rule of every part of a schema that is met; parts wait in a list, so that nothing recurses.
-class SchemaCompiler {
-public:
-    explicit SchemaCompiler(const Json &root)
-        : m_root(root)
-        , m_values(m_grammar)
-    {
+const Json *SchemaCompiler::Part::find(const char *key) const
+{
+    const auto at = schema->find(key);
+    return at == schema->end() ? nullptr : &*at;
+}
+
+Grammar SchemaCompiler::compile()
+{
+    (void)ruleOf(m_root, "#");
+    while (!m_open.empty()) {
+        const Part part = std::move(m_open.back());
+        m_open.pop_back();
+        build(part);
     }
+    if (m_grammar.isLeftRecursive())
+        throw Error(ErrorCode::Refused, "schema: a $ref leads back to itself with nothing between");
+    return std::move(m_grammar);
+}
 
-    Grammar compile()
-    {
-        (void)ruleOf(m_root, "#");
-        while (!m_open.empty()) {
-            const Part part = std::move(m_open.back());
-            m_open.pop_back();
-            build(part);
-        }
-        if (m_grammar.isLeftRecursive())
-            throw Error(ErrorCode::Refused, "schema: a $ref leads back to itself with nothing between");
-        return std::move(m_grammar);
+void SchemaCompiler::refuse(const std::string &place, const std::string &why)
+{
+    throw Error(ErrorCode::Refused, "schema at " + place.substr(0, 200) + ": " + why);
+}
+
+int SchemaCompiler::ruleOf(const Json &schema, const std::string &place, const Tags &tags)
+{
+    const auto [at, isNew] = m_rules.try_emplace({&schema, tags}, 0);
+    if (isNew) {
+        at->second = m_grammar.addRule();
+        m_open.push_back({&schema, place, tags, m_grammar.rule(at->second)});
     }
+    return at->second;
+}
 
-private:
-    struct Part {
-        const Json *schema = nullptr;
-        std::string place; ///< "#/properties/name"
-        Grammar::Rule rule;
-    };
-
-    [[noreturn]] static void refuse(const std::string &place, const std::string &why)
-    {
-        throw Error(ErrorCode::Refused, "schema at " + place.substr(0, 200) + ": " + why);
+void SchemaCompiler::build(const Part &part)
+{
+    const Json &schema = *part.schema;
+    if (schema == Json(true)) {
+        m_grammar.addCall(part.rule.start, m_values.value(), part.rule.end);
+        return;
     }
-
-    int ruleOf(const Json &schema, const std::string &place)
-    {
-        const auto [at, isNew] = m_rules.try_emplace(&schema, 0);
-        if (isNew) {
-            at->second = m_grammar.addRule();
-            m_open.push_back({&schema, place, m_grammar.rule(at->second)});
-        }
-        return at->second;
+    if (!schema.is_object())
+        refuse(part.place, std::string("found a value of type ") + schema.type_name() + ", wanted an object");
+    checkKeywords(part);
+    if (const Json *ref = part.find("$ref")) {
+        const auto [meant, place] = target(*ref, part.place);
+        m_grammar.addCall(part.rule.start, ruleOf(*meant, place, part.tags), part.rule.end);
+    } else if (const Json *value = part.find("const")) {
+        addLiteral(part, *value);
+    } else if (part.has("enum")) {
+        addEnum(part);
+    } else if (part.has("anyOf")) {
+        addAlternatives(part, "anyOf");
+    } else if (part.has("oneOf")) {
+        addAlternatives(part, "oneOf");
+    } else if (part.has("allOf")) {
+        addAlternatives(part, "allOf");
+    } else {
+        addTypes(part);
     }
+}
 
-    void build(const Part &part)
-    {
-        const Json &schema = *part.schema;
-        if (schema == Json(true)) {
-            m_grammar.addCall(part.rule.start, m_values.value(), part.rule.end);
-            return;
-        }
-        if (!schema.is_object())
-            refuse(part.place, std::string("found a value of type ") + schema.type_name() + ", wanted an object");
-        checkKeywords(part);
-        if (schema.contains("$ref"))
-            m_grammar.addCall(part.rule.start, refRule(part), part.rule.end);
-        else if (schema.contains("const"))
-            addLiteral(part, schema["const"]);
-        else if (schema.contains("enum"))
-            addEnum(part);
-        else if (schema.contains("anyOf"))
-            addAlternatives(part, "anyOf");
-        else if (schema.contains("oneOf"))
-            addAlternatives(part, "oneOf");
-        else if (schema.contains("allOf"))
-            addAlternatives(part, "allOf");
-        else
-            addTypes(part);
-    }
-
-    /// What a schema says and we do not read would be broken in the answer, so it is refused.
-    static void checkKeywords(const Part &part)
-    {
-        const Json &schema = *part.schema;
+/// What a schema says and we do not read would be broken in the answer, so it is refused.
+void SchemaCompiler::checkKeywords(const Part &part)
+{
+    const Json &schema = *part.schema;
+    for (const auto &[key, value] : schema.items())
+        if (!isDescribing(key) && !holds(understood, key))
+            refuse(part.place, "the keyword \"" + key.substr(0, 64) + "\" is not supported");
+    for (const char *alone : {"$ref", "const", "enum", "anyOf", "oneOf", "allOf"}) {
+        if (!schema.contains(alone))
+            continue;
         for (const auto &[key, value] : schema.items())
-            if (!holds(describing, key) && !holds(understood, key))
-                refuse(part.place, "the keyword \"" + key.substr(0, 64) + "\" is not supported");
-        for (const char *alone : {"$ref", "const", "enum", "anyOf", "oneOf", "allOf"}) {
-            if (!schema.contains(alone))
-                continue;
-            for (const auto &[key, value] : schema.items())
-                if (key != alone && key != "type" && key != "$defs" && !holds(describing, key))
-                    refuse(part.place, std::string(alone) + " together with \"" + key + "\" is not supported");
-            if (schema.contains("type") && std::string_view(alone).ends_with("Of"))
-                refuse(part.place, std::string(alone) + " together with \"type\" is not supported");
-            return;
-        }
+            if (key != alone && key != "type" && key != "$defs" && !isDescribing(key))
+                refuse(part.place, std::string(alone) + " together with \"" + key + "\" is not supported");
+        const bool isValue = std::string_view(alone) == "const" || std::string_view(alone) == "enum";
+        if (schema.contains("type") && !isValue)
+            refuse(part.place, std::string(alone) + " together with \"type\" is not supported");
+        return;
     }
+}
 
-    /// What a reference leads to, with its place.
-    std::pair<const Json *, std::string> target(const Part &part)
-    {
-        const Json &ref = (*part.schema)["$ref"];
-        if (!ref.is_string() || !ref.get_ref<const std::string &>().starts_with('#'))
-            refuse(part.place,
-                   "$ref: found " + jsonText(ref).substr(0, 100) + ", wanted a place in the schema, \"#/...\"");
-        const std::string text = ref.get<std::string>();
-        try {
-            return {&m_root.at(Json::json_pointer(text.substr(1))), text};
-        } catch (const Json::exception &) {
-            refuse(part.place, "$ref: found \"" + text.substr(0, 100) + "\", but the schema has no such place");
-        }
+std::pair<const Json *, std::string> SchemaCompiler::target(const Json &ref, const std::string &place)
+{
+    if (!ref.is_string() || !ref.get_ref<const std::string &>().starts_with('#'))
+        refuse(place, "$ref: found " + schemaText(ref).substr(0, 100) + ", wanted a place in the schema, \"#/...\"");
+    const std::string text = ref.get<std::string>();
+    try {
+        return {&m_root.at(Json::json_pointer(text.substr(1))), text};
+    } catch (const Json::exception &) {
+        refuse(place, "$ref: found \"" + text.substr(0, 100) + "\", but the schema has no such place");
     }
+}
 
-    int refRule(const Part &part)
-    {
-        const auto [schema, place] = target(part);
-        return ruleOf(*schema, place);
+const Json &SchemaCompiler::resolved(const Json &schema, const std::string &place)
+{
+    const Json *meant = &schema;
+    for (int i = 0; i < maxDepth && meant->is_object() && meant->contains("$ref"); ++i)
+        meant = target((*meant)["$ref"], place).first;
+    return *meant;
+}
+
+void SchemaCompiler::addLiteral(const Part &part, const Json &value)
+{
+    if (const Json *type = part.find("type"); type && !hasType(value, *type))
+        refuse(part.place, "const: found " + schemaText(value).substr(0, 64) + ", which is not of its type");
+    m_grammar.addEmpty(m_grammar.literal(part.rule.start, schemaText(value)), part.rule.end);
+}
+
+void SchemaCompiler::addEnum(const Part &part)
+{
+    const Json &values = *part.find("enum");
+    if (!values.is_array() || values.empty())
+        refuse(part.place, "enum: wanted a list of at least one value");
+    const Json *type = part.find("type");
+    bool any = false;
+    for (const Json &value : values) {
+        if (type && !hasType(value, *type))
+            continue;
+        m_grammar.addEmpty(m_grammar.literal(part.rule.start, schemaText(value)), part.rule.end);
+        any = true;
     }
+    if (!any)
+        refuse(part.place, "enum: found no value that is of its type");
+}
 
-    void addLiteral(const Part &part, const Json &value)
-    {
-        m_grammar.addEmpty(m_grammar.literal(part.rule.start, jsonText(value)), part.rule.end);
-    }
+void SchemaCompiler::addAlternatives(const Part &part, const std::string &key)
+{
+    const Json &list = *part.find(key.c_str());
+    if (!list.is_array() || list.empty())
+        refuse(part.place, key + ": wanted a list of at least one schema");
+    if (key == "allOf" && list.size() > 1)
+        refuse(part.place, "allOf: found " + std::to_string(list.size()) + " schemas, one alone is supported");
+    Tags tags = part.tags;
+    if (key == "oneOf" && list.size() > 1)
+        if (const std::string tag = tagOf(part, list); !tag.empty() && !holds(tags, tag))
+            tags.push_back(tag);
+    for (std::size_t i = 0; i < list.size(); ++i)
+        m_grammar.addCall(part.rule.start, ruleOf(list[i], part.place + '/' + key + '/' + std::to_string(i), tags),
+                          part.rule.end);
+}
 
-    void addEnum(const Part &part)
-    {
-        const Json &values = (*part.schema)["enum"];
-        if (!values.is_array() || values.empty())
-            refuse(part.place, "enum: wanted a list of at least one value");
-        for (const Json &value : values)
-            addLiteral(part, value);
-    }
-
-    void addAlternatives(const Part &part, const std::string &key)
-    {
-        const Json &list = (*part.schema)[key];
-        if (!list.is_array() || list.empty())
-            refuse(part.place, key + ": wanted a list of at least one schema");
-        if (key == "allOf" && list.size() > 1)
-            refuse(part.place, "allOf: found " + std::to_string(list.size()) + " schemas, one alone is supported");
-        if (key == "oneOf")
-            checkDisjoint(part, list);
-        for (std::size_t i = 0; i < list.size(); ++i)
-            m_grammar.addCall(part.rule.start, ruleOf(list[i], part.place + '/' + key + '/' + std::to_string(i)),
-                              part.rule.end);
-    }
-
-    /// A value that two branches of a oneOf allow would be wrong, so they must differ in their types, or in constants
-    /// that a member of theirs must have.
-    void checkDisjoint(const Part &part, const Json &list)
-    {
-        std::unordered_set<std::string> seen;
-        for (const Json &branch : list) {
-            const Json &schema = branch.is_object() && branch.contains("$ref")
-                ? *target({&branch, part.place + "/oneOf", {}}).first
-                : branch;
-            for (const std::string &mark : marksOf(schema))
-                if (!seen.insert(mark).second)
-                    refuse(part.place,
-                           "oneOf: found two branches that may both fit (" + mark.substr(0, 64)
-                               + "), wanted different types, or constants in a required member of the same name");
-        }
-    }
-
-    /// What no other branch may have: a type, or the constant that tells an object.
-    static std::vector<std::string> marksOf(const Json &schema)
-    {
-        if (!schema.is_object())
-            return {"any", "any"};
-        const auto type = schema.find("type");
-        const bool isObject = type != schema.end() && *type == Json("object");
-        if (isObject && schema.contains("properties") && schema.contains("required")) {
-            for (const auto &[name, value] : schema["properties"].items())
-                if (value.is_object() && value.contains("const") && holds(schema["required"], name))
-                    return {"object where " + name + " is " + jsonText(value["const"])};
-        }
-        if (type == schema.end() || !type->is_string())
-            return {"any", "any"}; // fits beside nothing
-        return {*type == Json("integer") ? "number" : type->get<std::string>()};
-    }
-
-    /// The types a schema allows, else those that its other keywords speak of, else all.
-    void addTypes(const Part &part)
-    {
-        const Json &schema = *part.schema;
-        if (const auto type = schema.find("type"); type != schema.end()) {
-            for (const Json &one : type->is_array() ? *type : Json::array({*type})) {
-                if (!one.is_string())
-                    refuse(part.place, "type: found " + jsonText(one).substr(0, 64) + ", wanted the name of a type");
-                addType(part, one.get<std::string>());
-            }
-        } else if (schema.contains("properties") || schema.contains("required")
-                   || schema.contains("additionalProperties")) {
-            addObject(part);
-        } else if (schema.contains("items") || schema.contains("minItems") || schema.contains("maxItems")) {
-            addArray(part);
-        } else if (schema.contains("minLength") || schema.contains("maxLength") || schema.contains("format")) {
-            addString(part);
-        } else {
-            refuseBounds(part, "without type");
-            m_grammar.addCall(part.rule.start, m_values.value(), part.rule.end);
-        }
-    }
-
-    static void refuseBounds(const Part &part, const char *where)
-    {
-        for (const char *key : bounds)
-            if (part.schema->contains(key))
-                refuse(part.place,
-                       std::string("the keyword \"") + key + "\" is not supported " + where
-                           + ", only with type integer");
-    }
-
-    /// The whole number that a bound stands for, rounded into the range.
-    static std::optional<std::int64_t> bound(const Part &part, const char *key)
-    {
-        const auto value = part.schema->find(key);
-        if (value == part.schema->end())
-            return std::nullopt;
-        const double number = value->is_number() ? value->get<double>() : static_cast<double>(2 * mostInteger);
-        if (!(std::abs(number) <= static_cast<double>(mostInteger / 10)))
-            refuse(part.place,
-                   std::string(key) + ": found " + jsonText(*value).substr(0, 32) + ", wanted a number of at most "
-                       + std::to_string(mostInteger / 10));
-        const bool isLow = std::string_view(key).ends_with("inimum");
-        const auto whole = static_cast<std::int64_t>(isLow ? std::ceil(number) : std::floor(number));
-        const bool exclusive = std::string_view(key).starts_with("exclusive") && static_cast<double>(whole) == number;
-        return whole + (exclusive ? (isLow ? 1 : -1) : 0);
-    }
-
-    void addInteger(const Part &part)
-    {
-        if (std::ranges::none_of(bounds, [&](const char *key) { return part.schema->contains(key); })) {
-            m_grammar.addCall(part.rule.start, m_values.integer(), part.rule.end);
-            return;
-        }
-        const std::int64_t low = std::max(bound(part, "minimum").value_or(-mostInteger),
-                                          bound(part, "exclusiveMinimum").value_or(-mostInteger));
-        const std::int64_t high = std::min(bound(part, "maximum").value_or(mostInteger),
-                                           bound(part, "exclusiveMaximum").value_or(mostInteger));
-        if (low > high)
-            refuse(part.place, "minimum and maximum: found no whole number between them");
-        addIntegers(m_grammar, part.rule.start, low, high, part.rule.end);
-    }
-
-    void addType(const Part &part, const std::string &type)
-    {
-        const auto word = [&](const char *text) {
-            m_grammar.addEmpty(m_grammar.literal(part.rule.start, text), part.rule.end);
-        };
-        if (type == "object")
-            addObject(part);
-        else if (type == "array")
-            addArray(part);
-        else if (type == "string")
-            addString(part);
-        else if (type == "integer")
-            addInteger(part);
-        else if (type == "number")
-            refuseBounds(part, "with type number"),
-                m_grammar.addCall(part.rule.start, m_values.number(), part.rule.end);
-        else if (type == "null")
-            word("null");
-        else if (type == "boolean")
-            word("true"), word("false");
-        else
-            refuse(part.place,
-                   "type: found \"" + type.substr(0, 64)
-                       + "\", wanted object, array, string, integer, number, boolean or null");
-    }
-
-    /// `minimum` to `maximum` of a counted thing; the maximum may be absent.
-    std::pair<std::int64_t, std::optional<std::int64_t>> counts(const Part &part, const char *least, const char *most)
-    {
-        const auto read = [&](const char *key) -> std::optional<std::int64_t> {
-            const auto value = part.schema->find(key);
-            if (value == part.schema->end())
-                return std::nullopt;
-            if (!value->is_number_integer() || *value < 0 || *value > maxCount)
-                refuse(part.place,
-                       std::string(key) + ": found " + jsonText(*value).substr(0, 32)
-                           + ", wanted a whole number from 0 to " + std::to_string(maxCount));
-            return value->get<std::int64_t>();
-        };
-        const std::int64_t low = read(least).value_or(0);
-        const auto high = read(most);
-        if (high && *high < low)
-            refuse(part.place,
-                   std::string(most) + ": found " + std::to_string(*high) + ", which is below " + std::to_string(low)
-                       + " (" + least + ")");
-        return {low, high};
-    }
-
-    void addString(const Part &part)
-    {
-        const auto [low, high] = counts(part, "minLength", "maxLength");
-        if (const auto format = part.schema->find("format"); format != part.schema->end()) {
-            const std::string name = format->is_string() ? format->get<std::string>() : jsonText(*format);
-            if (part.schema->contains("minLength") || part.schema->contains("maxLength"))
-                refuse(part.place, "format together with minLength or maxLength is not supported");
-            if (!addFormat(m_grammar, part.rule.start, name, part.rule.end))
-                refuse(part.place,
-                       "format: found \"" + name.substr(0, 64)
-                           + "\", supported are date, time, date-time, uuid, ipv4 and email");
-            return;
-        }
-        if (low == 0 && !high) {
-            m_grammar.addCall(part.rule.start, m_values.string(), part.rule.end);
-            return;
-        }
-        int at = m_grammar.byte(part.rule.start, '"', '"');
-        for (std::int64_t i = 0; i < high.value_or(low); ++i) {
-            if (i >= low)
-                m_grammar.addEdge(at, '"', '"', part.rule.end);
-            at = m_grammar.call(at, m_values.character());
-        }
-        if (!high)
-            m_grammar.addCall(at, m_values.character(), at);
-        m_grammar.addEdge(at, '"', '"', part.rule.end);
-    }
-
-    void addArray(const Part &part)
-    {
-        const auto [low, high] = counts(part, "minItems", "maxItems");
-        const auto items = part.schema->find("items");
-        const int item = items == part.schema->end() ? m_values.value() : ruleOf(*items, part.place + "/items");
-        const int open = m_grammar.byte(part.rule.start, '[', '[');
-        if (low == 0)
-            m_grammar.addEdge(open, ']', ']', part.rule.end);
-        if (high == 0)
-            return;
-        int before = m_values.space(open);
-        for (std::int64_t i = 1;; ++i) {
-            const int after = m_grammar.call(before, item);
-            const bool last = high && i == *high;
-            if (i >= low)
-                m_grammar.addEdge(m_values.space(after), ']', ']', part.rule.end);
-            if (last)
-                return;
-            const int next = m_values.space(m_grammar.byte(after, ',', ','));
-            if (!high && i >= low) { // the rest needs no counting
-                m_grammar.addEmpty(next, before);
-                return;
-            }
-            before = next;
-        }
-    }
-
-    /// Members in the order of the schema. Two tracks lead through them: before the first one written, and behind one,
-    /// where a comma is due.
-    void addObject(const Part &part)
-    {
-        const Json &schema = *part.schema;
-        const Json none = Json::object();
-        const auto given = schema.find("properties");
-        const Json &properties = given == schema.end() ? none : *given;
-        if (!properties.is_object())
-            refuse(part.place,
-                   std::string("properties: found a value of type ") + properties.type_name() + ", wanted an object");
-        const std::unordered_set<std::string> required = requiredOf(part, properties);
-        const int open = m_grammar.byte(part.rule.start, '{', '{');
-        Tracks tracks{m_values.space(open), -1};
-        std::vector<std::string> names;
-        for (const auto &[name, value] : properties.items()) {
-            names.push_back(name);
-            const int rule = ruleOf(value, part.place + "/properties/" + name);
-            addMember(
-                tracks, rule, [&](int from) { return m_grammar.literal(from, jsonText(name)); },
-                !required.contains(name));
-        }
-        addOthers(part, tracks, names);
-        if (tracks.first >= 0)
-            m_grammar.addEdge(open, '}', '}', part.rule.end);
-        if (tracks.later >= 0)
-            m_grammar.addEdge(m_values.space(tracks.later), '}', '}', part.rule.end);
-    }
-
-    struct Tracks {
-        int first = -1; ///< where the first member may begin, or -1 when one was needed
-        int later = -1; ///< behind a member, or -1 when none can have been
+/// The types a schema allows, else those that its other keywords speak of, else all.
+void SchemaCompiler::addTypes(const Part &part)
+{
+    const auto hasAny = [&part](std::initializer_list<const char *> keys) {
+        return std::any_of(keys.begin(), keys.end(), [&](const char *key) { return part.has(key); });
     };
-
-    std::unordered_set<std::string> requiredOf(const Part &part, const Json &properties)
-    {
-        std::unordered_set<std::string> names;
-        const auto list = part.schema->find("required");
-        if (list == part.schema->end())
-            return names;
-        if (!list->is_array())
-            refuse(part.place, "required: wanted a list of names");
-        std::unordered_set<std::string> known;
-        for (const auto &[name, value] : properties.items())
-            known.insert(name);
-        for (const Json &name : *list) {
-            if (!name.is_string() || !known.contains(name.get<std::string>()))
-                refuse(part.place, "required: found " + jsonText(name).substr(0, 64) + ", wanted names of properties");
-            names.insert(name.get<std::string>());
+    if (const Json *type = part.find("type")) {
+        for (const Json &one : type->is_array() ? *type : Json::array({*type})) {
+            if (!one.is_string())
+                refuse(part.place, "type: found " + schemaText(one).substr(0, 64) + ", wanted the name of a type");
+            addType(part, one.get<std::string>());
         }
-        return names;
+    } else if (hasAny({"properties", "required", "additionalProperties", "patternProperties", "propertyNames",
+                       "minProperties", "maxProperties"})) {
+        addObject(part);
+    } else if (hasAny({"items", "prefixItems", "minItems", "maxItems", "uniqueItems"})) {
+        addArray(part);
+    } else if (hasAny({"minLength", "maxLength", "format", "pattern"})) {
+        addString(part);
+    } else if (hasAny({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})) {
+        addNumber(part);
+    } else {
+        m_grammar.addCall(part.rule.start, m_values.value(), part.rule.end);
     }
+}
 
-    template<typename Key> void addMember(Tracks &tracks, int rule, const Key &key, bool optional)
-    {
-        const int begin = m_grammar.addState();
-        if (tracks.first >= 0)
-            m_grammar.addEmpty(tracks.first, begin);
-        if (tracks.later >= 0)
-            m_grammar.addEmpty(m_values.space(m_grammar.byte(tracks.later, ',', ',')), begin);
-        const int colon = m_grammar.byte(key(begin), ':', ':');
-        const int after = m_grammar.call(m_values.gap(colon), rule);
-        if (optional && tracks.later >= 0)
-            m_grammar.addEmpty(tracks.later, after);
-        if (!optional)
-            tracks.first = -1;
-        tracks.later = after;
-    }
+void SchemaCompiler::addWords(const Part &part, std::initializer_list<const char *> words)
+{
+    for (const char *word : words)
+        m_grammar.addEmpty(m_grammar.literal(part.rule.start, word), part.rule.end);
+}
 
-    /// Members beside the named ones: any number, when the schema says so, or says nothing of members at all.
-    void addOthers(const Part &part, Tracks &tracks, const std::vector<std::string> &names)
-    {
-        const auto others = part.schema->find("additionalProperties");
-        const bool absent = others == part.schema->end();
-        if (absent ? !names.empty() : *others == Json(false))
-            return;
-        const int rule = absent ? m_values.value() : ruleOf(*others, part.place + "/additionalProperties");
-        addMember(tracks, rule, [&](int from) { return m_values.otherKey(from, names); }, true);
-        const int again = m_values.space(m_grammar.byte(tracks.later, ',', ','));
-        const int colon = m_grammar.byte(m_values.otherKey(again, names), ':', ':');
-        m_grammar.addCall(m_values.gap(colon), rule, tracks.later);
-    }
+void SchemaCompiler::addType(const Part &part, const std::string &type)
+{
+    if (type == "object")
+        addObject(part);
+    else if (type == "array")
+        addArray(part);
+    else if (type == "string")
+        addString(part);
+    else if (type == "integer")
+        addInteger(part);
+    else if (type == "number")
+        addNumber(part);
+    else if (type == "null")
+        addWords(part, {"null"});
+    else if (type == "boolean")
+        addWords(part, {"true", "false"});
+    else
+        refuse(part.place,
+               "type: found \"" + type.substr(0, 64)
+                   + "\", wanted object, array, string, integer, number, boolean or null");
+}
 
-    const Json &m_root;
-    Grammar m_grammar;
-    JsonValues m_values;
-    std::unordered_map<const Json *, int> m_rules;
-    std::vector<Part> m_open;
+SchemaCompiler::Counts SchemaCompiler::counts(const Part &part, const char *least, const char *most)
+{
+    const auto read = [&](const char *key) -> std::optional<std::int64_t> {
+        const Json *value = part.find(key);
+        if (!value)
+            return std::nullopt;
+        if (!value->is_number_integer() || *value < 0 || *value > maxCount)
+            refuse(part.place,
+                   std::string(key) + ": found " + schemaText(*value).substr(0, 32)
+                       + ", wanted a whole number from 0 to " + std::to_string(maxCount));
+        return value->get<std::int64_t>();
+    };
+    const std::int64_t low = read(least).value_or(0);
+    const auto high = read(most);
+    if (high && *high < low)
+        refuse(part.place,
+               std::string(most) + ": found " + std::to_string(*high) + ", which is below " + std::to_string(low) + " ("
+                   + least + ")");
+    return {low, high};
+}
+
+// Numbers.
+
+namespace {
+
+struct Bounds {
+    std::optional<NumberBound> low;
+    std::optional<NumberBound> high;
 };
 
+/// The narrower of two bounds; `sign` is -1 for upper ones.
+void narrow(std::optional<NumberBound> &bound, NumberBound other, double sign)
+{
+    const bool same = bound && bound->value == other.value;
+    if (!bound || other.value * sign > bound->value * sign)
+        bound = other;
+    else if (same)
+        bound->exclusive = bound->exclusive || other.exclusive;
+}
+
 } // namespace
+
+/// A bound that no number here reaches is none.
+static Bounds boundsOf(const Json &schema, const std::string &place)
+{
+    Bounds bounds;
+    for (const char *key : {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}) {
+        const auto value = schema.find(key);
+        if (value == schema.end())
+            continue;
+        const std::string_view name = key;
+        const double sign = name.ends_with("inimum") ? 1 : -1;
+        const double number = value->is_number() ? value->get<double>() : std::numeric_limits<double>::quiet_NaN();
+        const auto farthest = static_cast<double>(mostInteger);
+        if (number * sign <= -farthest)
+            continue;
+        if (!(number * sign < farthest))
+            throw Error(ErrorCode::Refused,
+                        "schema at " + place.substr(0, 200) + ": " + key + ": found " + schemaText(*value).substr(0, 32)
+                            + ", wanted a number within " + std::to_string(mostInteger) + " from 0");
+        narrow(sign > 0 ? bounds.low : bounds.high, {number, name.starts_with("exclusive")}, sign);
+    }
+    return bounds;
+}
+
+void SchemaCompiler::addInteger(const Part &part)
+{
+    Bounds bounds = boundsOf(*part.schema, part.place);
+    if (const Json *format = part.find("format"); format && *format == Json("int32")) {
+        narrow(bounds.low, {static_cast<double>(std::numeric_limits<std::int32_t>::min()), false}, 1);
+        narrow(bounds.high, {static_cast<double>(std::numeric_limits<std::int32_t>::max()), false}, -1);
+    }
+    const Json *factor = part.find("multipleOf");
+    if (!bounds.low && !bounds.high && !factor) {
+        m_grammar.addCall(part.rule.start, m_values.integer(), part.rule.end);
+        return;
+    }
+    std::int64_t low = -mostInteger;
+    std::int64_t high = mostInteger;
+    if (bounds.low) {
+        low = static_cast<std::int64_t>(std::ceil(bounds.low->value));
+        low += bounds.low->exclusive && static_cast<double>(low) == bounds.low->value ? 1 : 0;
+    }
+    if (bounds.high) {
+        high = static_cast<std::int64_t>(std::floor(bounds.high->value));
+        high -= bounds.high->exclusive && static_cast<double>(high) == bounds.high->value ? 1 : 0;
+    }
+    if (low > high)
+        refuse(part.place, "minimum and maximum: found no whole number between them");
+    if (!factor) {
+        addIntegers(m_grammar, part.rule.start, low, high, part.rule.end);
+        return;
+    }
+    const double step = factor->is_number() ? factor->get<double>() : 0;
+    if (!(step >= 1) || step > static_cast<double>(mostFactor) || std::floor(step) != step)
+        refuse(part.place,
+               "multipleOf: found " + schemaText(*factor).substr(0, 32) + ", supported are whole numbers from 1 to "
+                   + std::to_string(mostFactor));
+    if (!addMultiples(m_grammar, part.rule.start, low, high, static_cast<std::int64_t>(step), part.rule.end))
+        refuse(part.place, "multipleOf: found no multiple between minimum and maximum");
+}
+
+void SchemaCompiler::addNumber(const Part &part)
+{
+    if (part.has("multipleOf")) { // of a whole number, so that it is one
+        addInteger(part);
+        return;
+    }
+    const Bounds bounds = boundsOf(*part.schema, part.place);
+    if (!bounds.low && !bounds.high)
+        m_grammar.addCall(part.rule.start, m_values.number(), part.rule.end);
+    else if (!addDecimals(m_grammar, part.rule.start, bounds.low, bounds.high, part.rule.end))
+        refuse(part.place, "minimum and maximum: found no number between them");
+}
+
+// Strings.
+
+namespace {
+
+TextLanguage patternOf(const Json &pattern)
+{
+    if (!pattern.is_string())
+        throw Error(ErrorCode::Refused, "pattern: found a value of type " + std::string(pattern.type_name()));
+    const std::string text = pattern.get<std::string>();
+    try {
+        return patternLanguage(text);
+    } catch (const Error &error) {
+        throw Error(ErrorCode::Refused, "pattern: found " + utf8::quoted(text) + ": " + error.what());
+    }
+}
+
+TextLanguage formatOf(const Json &format)
+{
+    const std::string name = format.is_string() ? format.get<std::string>() : schemaText(format);
+    auto language = formatLanguage(name);
+    if (!language)
+        throw Error(
+            ErrorCode::Refused,
+            "format: found \"" + name.substr(0, 64)
+                + "\", supported are date, time, date-time, duration, uuid, email, hostname, ipv4, ipv6 and uri");
+    return std::move(*language);
+}
+
+/// As long as asked for, where the language is not so anyway.
+TextLanguage cut(TextLanguage language, std::int64_t least, std::optional<std::int64_t> most)
+{
+    if (language.empty())
+        return language;
+    const auto longest = language.longest();
+    const bool isLong = language.shortest() >= least;
+    const bool isShort = !most || (longest && *longest <= *most);
+    if (isLong && isShort)
+        return language;
+    return language.intersected(TextLanguage::ofLength(isLong ? 0 : least, isShort ? std::nullopt : most));
+}
+
+} // namespace
+
+std::optional<TextLanguage> SchemaCompiler::languageOf(const Part &part)
+{
+    const auto [least, most] = counts(part, "minLength", "maxLength");
+    const Json *pattern = part.find("pattern");
+    const Json *format = part.find("format");
+    if (format && format->is_string() && isFreeFormat(format->get_ref<const std::string &>()))
+        format = nullptr;
+    if (!pattern && !format)
+        return std::nullopt;
+    try {
+        TextLanguage language = format ? formatOf(*format) : patternOf(*pattern);
+        if (format && pattern)
+            language = language.intersected(patternOf(*pattern));
+        language = cut(std::move(language), least, most);
+        if (language.empty())
+            throw Error(ErrorCode::Refused, "pattern, format and lengths: found no string that fits");
+        return language;
+    } catch (const Error &error) {
+        refuse(part.place, error.what());
+    }
+}
+
+void SchemaCompiler::addString(const Part &part)
+{
+    const Counts limits = counts(part, "minLength", "maxLength");
+    if (const auto language = languageOf(part))
+        m_texts.add(part.rule.start, *language, part.rule.end);
+    else if (limits.first == 0 && !limits.second)
+        m_grammar.addCall(part.rule.start, m_values.string(), part.rule.end);
+    else
+        addCounted(part, limits);
+}
+
+void SchemaCompiler::addCounted(const Part &part, const Counts &limits)
+{
+    const auto [low, high] = limits;
+    int at = m_grammar.byte(part.rule.start, '"', '"');
+    for (std::int64_t i = 0; i < high.value_or(low); ++i) {
+        if (i >= low)
+            m_grammar.addEdge(at, '"', '"', part.rule.end);
+        at = m_grammar.call(at, m_values.character());
+    }
+    if (!high)
+        m_grammar.addCall(at, m_values.character(), at);
+    m_grammar.addEdge(at, '"', '"', part.rule.end);
+}
 
 Grammar jsonSchemaGrammar(std::string_view schema)
 {
