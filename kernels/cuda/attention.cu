@@ -231,6 +231,7 @@ __device__ __forceinline__ void attendSplit(const AttentionArguments &a, const T
         __syncthreads(); // the tiles of the last turn are read
         loadTile<dim, T, threads>(a.keys, table, work.kvHead, first, work.context, memory + L::k);
         loadTile<dim, T, threads>(a.values, table, work.kvHead, first, work.context, memory + L::v);
+        ptx::waitCopies<1>(); // keys; values may be under way until weights are made
         __syncthreads();
         float scores[2][4] = {};
         multiplyKeys<dim>(memory + L::q, memory + L::k, scores);
@@ -240,7 +241,8 @@ __device__ __forceinline__ void attendSplit(const AttentionArguments &a, const T
             float &score = scores[i / 4][i % 4];
             score = finishScore(a, work, score, work.firstRow + i % 4 / 2 * 8 + lane / 4, key);
         }
-        softmaxTile(scores, memory + L::p, own);
+        ptx::waitCopies<0>();
+        softmaxTile(scores, memory + L::p, own); // with the barrier after which all values are there
         addValues<dim>(memory + L::p, memory + L::v, own);
     }
 }

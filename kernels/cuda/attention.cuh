@@ -82,13 +82,13 @@ template<typename T> __device__ __forceinline__ float valueOf(T number)
         return __bfloat162float(number);
 }
 
-/// Eight elements of a stored row into the tile; zeros beyond the row's end.
+/// Starts to copy eight elements of a stored row into the tile, or converts them; zeros beyond the row's end.
 template<typename T>
 __device__ __forceinline__ void loadChunk(const KvPlane &plane, const std::uint8_t *row, int first, T *target)
 {
     constexpr DType same = std::is_same_v<T, __half> ? DType::F16 : DType::BF16;
     if (plane.type == same && plane.headDim % 8 == 0 && first < plane.headDim) {
-        ptx::store<uint4>(target, ptx::load<uint4>(row + 2 * first));
+        ptx::copyAsync16(target, row + 2 * first, 16);
         return;
     }
 #pragma unroll
@@ -96,7 +96,8 @@ __device__ __forceinline__ void loadChunk(const KvPlane &plane, const std::uint8
         target[i] = numberOf<T>(first + i < plane.headDim ? elementOf(plane.type, row, first + i) : 0.0F);
 }
 
-/// Tile of `tileKeys` rows from position `firstKey`; rows from `context` on become zeros, as nothing was stored there.
+/// Tile of `tileKeys` rows from position `firstKey`, as one group of copies; rows from `context` on become zeros, as
+/// nothing was stored there.
 template<int dim, typename T, int threads>
 __device__ __forceinline__ void loadTile(const KvPlane &plane, const int *table, int head, int firstKey, int context,
                                          T *tile)
@@ -113,6 +114,7 @@ __device__ __forceinline__ void loadTile(const KvPlane &plane, const int *table,
         const std::byte *row = plane.data + table[key / plane.blockTokens] * plane.blockBytes + line * plane.rowBytes;
         loadChunk(plane, reinterpret_cast<const std::uint8_t *>(row), i % chunks * 8, target);
     }
+    ptx::commitCopies();
 }
 
 } // namespace kernels::cuda
