@@ -107,6 +107,7 @@ struct PanelSlice {
     const float *mins;         ///< [groups, 16] or null
     int blocks;
     int bytesPerBlock;
+    int offsetShift; ///< numbers lie 128 >> offsetShift above those that are meant, unless a minimum sees to that
 };
 
 /// tile [rows, 16] (+)= activations from block `offset` on x sliceᵀ; replaced when `first`
@@ -205,8 +206,9 @@ void addKvKernelsScalar(LevelKernels &kernels);
 [[nodiscard]] LevelKernels avx512VnniKernels();
 
 /// Unpacks blocks [first, first + count) of a panel to bytes and float scales. `lines` may be null: scales only.
-void unpackPanelAvx2(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, std::uint8_t *lines,
-                     float *scales, float *mins);
+/// `takeOff`: integer offsets are taken off the bytes.
+void unpackPanelAvx2(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, bool takeOff,
+                     std::uint8_t *lines, float *scales, float *mins);
 /// Sets scoreKeys and sumValues.
 void addKvKernelsAvx512(LevelKernels &kernels);
 /// Widens `count` columns of a float panel.

@@ -164,13 +164,70 @@ __attribute__((noinline)) void smallTile(const PanelSlice &slice, const QuantRow
     storeTile<R>(f, tile);
 }
 
-// Any 8-bit numbers: |w| x sign(a, w), since u8 x s8 pairs of 128 x 127 x 2 still fit int16 and offsets would not.
-// Activations are never -128, which could not be negated.
-template<int R, bool Signed, bool HasMin, bool Halves>
+/// The sum of `Lines` lines from `q` on times the quads of each row from `a` on, for bytes of any size: |w| x sign(a,
+/// w), since u8 x s8 pairs of 128 x 127 x 2 still fit int16 and offsets would not. Activations are never -128, which
+/// could not be negated.
+template<int R, int Lines>
+inline __attribute__((always_inline)) void signedLines(I (&sum)[R][2], const std::uint8_t *q, const std::int8_t *a,
+                                                       std::int64_t stride)
+{
+    const I one = _mm256_set1_epi16(1);
+#pragma GCC unroll 16
+    for (int i = 0; i < Lines; ++i) {
+        _mm_prefetch(reinterpret_cast<const char *>(q) + prefetchBytes + i * lineBytes, _MM_HINT_T0);
+        I w0 = load(q + i * 64);
+        I w1 = load(q + i * 64 + 32);
+        hide(w0);
+        hide(w1);
+        I u0 = _mm256_abs_epi8(w0);
+        I u1 = _mm256_abs_epi8(w1);
+        hide(u0);
+        hide(u1);
+#pragma GCC unroll 16
+        for (int m = 0; m < R; ++m) {
+            const I v = quad(a + m * stride + i * 4);
+            add32(sum[m][0], _mm256_madd_epi16(_mm256_maddubs_epi16(u0, _mm256_sign_epi8(v, w0)), one), i == 0);
+            add32(sum[m][1], _mm256_madd_epi16(_mm256_maddubs_epi16(u1, _mm256_sign_epi8(v, w1)), one), i == 0);
+        }
+    }
+}
+
+/// The same for unsigned numbers, of which one int16 lane takes `Run` quads: 8 of 4 bits, 4 of 5, 2 of 6.
+template<int R, int Lines, int Run>
+inline __attribute__((always_inline)) void unsignedLines(I (&sum)[R][2], const std::uint8_t *q, const std::int8_t *a,
+                                                         std::int64_t stride)
+{
+    const I one = _mm256_set1_epi16(1);
+    constexpr int run = Run < Lines ? Run : Lines;
+#pragma GCC unroll 8
+    for (int start = 0; start < Lines; start += run) {
+        I small[R][2];
+#pragma GCC unroll 16
+        for (int i = start; i < start + run; ++i) {
+            I w0 = load(q + i * 64);
+            I w1 = load(q + i * 64 + 32);
+            hide(w0);
+            hide(w1);
+#pragma GCC unroll 16
+            for (int m = 0; m < R; ++m) {
+                const I v = quad(a + m * stride + i * 4);
+                add16(small[m][0], _mm256_maddubs_epi16(w0, v), i == start);
+                add16(small[m][1], _mm256_maddubs_epi16(w1, v), i == start);
+            }
+        }
+#pragma GCC unroll 16
+        for (int m = 0; m < R; ++m) {
+            add32(sum[m][0], _mm256_madd_epi16(small[m][0], one), start == 0);
+            add32(sum[m][1], _mm256_madd_epi16(small[m][1], one), start == 0);
+        }
+    }
+}
+
+/// Bytes: signed ones when Run is 0, else unsigned ones of which a minimum or the slice's offset makes what is meant.
+template<int R, int Run, bool HasMin, bool Halves>
 __attribute__((noinline)) void byteTile(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, bool first,
                                         float *tile)
 {
-    const I one = _mm256_set1_epi16(1);
     constexpr int groups = Halves ? 2 : 1;
     F f[R][2];
     loadTile<R>(f, tile, first);
@@ -180,33 +237,21 @@ __attribute__((noinline)) void byteTile(const PanelSlice &slice, const QuantRows
         for (int g = 0; g < groups; ++g) {
             const std::uint8_t *q = slice.lines + b * 512 + g * 256;
             I sum[R][2];
-#pragma GCC unroll 16
-            for (int i = 0; i < 8 / groups; ++i) {
-                _mm_prefetch(reinterpret_cast<const char *>(q) + prefetchBytes + i * lineBytes, _MM_HINT_T0);
-                I w0 = load(q + i * 64);
-                I w1 = load(q + i * 64 + 32);
-                hide(w0);
-                hide(w1);
-                I u0 = Signed ? _mm256_abs_epi8(w0) : w0;
-                I u1 = Signed ? _mm256_abs_epi8(w1) : w1;
-                hide(u0);
-                hide(u1);
-#pragma GCC unroll 16
-                for (int m = 0; m < R; ++m) {
-                    const I v = quad(a + m * x.stride + b * 32 + g * 16 + i * 4);
-                    const I v0 = Signed ? _mm256_sign_epi8(v, w0) : v;
-                    const I v1 = Signed ? _mm256_sign_epi8(v, w1) : v;
-                    add32(sum[m][0], _mm256_madd_epi16(_mm256_maddubs_epi16(u0, v0), one), i == 0);
-                    add32(sum[m][1], _mm256_madd_epi16(_mm256_maddubs_epi16(u1, v1), one), i == 0);
-                }
-            }
+            if constexpr (Run == 0)
+                signedLines<R, 8 / groups>(sum, q, a + b * 32 + g * 16, x.stride);
+            else
+                unsignedLines<R, 8 / groups, Run>(sum, q, a + b * 32 + g * 16, x.stride);
 #pragma GCC unroll 16
             for (int m = 0; m < R; ++m) {
                 const std::int64_t at = m * x.blocksPerRow + offset + b;
+                const int minus128 = Halves ? x.halves[at * 2 + g].minus128 : x.blocks[at].minus128;
 #pragma GCC unroll 16
                 for (int h = 0; h < 2; ++h) {
                     const std::int64_t column = (b * groups + g) * 16 + h * 8;
-                    f[m][h] = endGroup(f[m][h], sum[m][h], _mm256_load_ps(slice.scales + column), x.blocks[at].scale);
+                    I total = sum[m][h];
+                    if (Run != 0 && !HasMin)
+                        total = _mm256_add_epi32(total, _mm256_set1_epi32(minus128 >> slice.offsetShift));
+                    f[m][h] = endGroup(f[m][h], total, _mm256_load_ps(slice.scales + column), x.blocks[at].scale);
                     if (HasMin) {
                         const float scaledSum = Halves ? x.halves[at * 2 + g].scaledSum : x.blocks[at].scaledSum;
                         f[m][h] =
@@ -235,10 +280,9 @@ template<bool HasMin>
 constexpr Tile smallTiles[mostRows + 1] = {nullptr, smallTile<1, HasMin>, smallTile<2, HasMin>, smallTile<3, HasMin>,
                                            smallTile<4, HasMin>};
 
-template<bool Signed, bool HasMin, bool Halves>
-constexpr Tile byteTiles[mostRows + 1] = {nullptr, byteTile<1, Signed, HasMin, Halves>,
-                                          byteTile<2, Signed, HasMin, Halves>, byteTile<3, Signed, HasMin, Halves>,
-                                          byteTile<4, Signed, HasMin, Halves>};
+template<int Run, bool HasMin, bool Halves>
+constexpr Tile byteTiles[mostRows + 1] = {nullptr, byteTile<1, Run, HasMin, Halves>, byteTile<2, Run, HasMin, Halves>,
+                                          byteTile<3, Run, HasMin, Halves>, byteTile<4, Run, HasMin, Halves>};
 
 /// Walks the activation rows in steps of `mostRows`; Tiles[n] takes n rows.
 template<const Tile *Tiles>
@@ -250,16 +294,38 @@ void overRows(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, 
     }
 }
 
+template<int Run> SliceProducts byteProducts(const PanelLayout &layout)
+{
+    if (layout.hasMin)
+        return layout.groupWidth == 16 ? overRows<byteTiles<Run, true, true>> : overRows<byteTiles<Run, true, false>>;
+    return layout.groupWidth == 16 ? overRows<byteTiles<Run, false, true>> : overRows<byteTiles<Run, false, false>>;
+}
+
+/// Whether numbers are made of bits, so that they can be taken without a sign.
+bool madeOfBits(const PanelLayout &layout)
+{
+    return layout.byteLines == 0 && layout.scales != PanelScales::Raw
+        && (layout.values == PanelValues::Signed || layout.values == PanelValues::Unsigned);
+}
+
 SliceProducts productsOf(const PanelLayout &layout, bool nibbles)
 {
     if (layout.values == PanelValues::Small && nibbles)
         return layout.hasMin ? overRows<nibbleTiles<true>> : overRows<nibbleTiles<false>>;
     if (layout.values == PanelValues::Small)
         return layout.hasMin ? overRows<smallTiles<true>> : overRows<smallTiles<false>>;
-    if (layout.values == PanelValues::Unsigned)
-        return layout.groupWidth == 16 ? overRows<byteTiles<false, true, true>>
-                                       : overRows<byteTiles<false, true, false>>;
-    return layout.groupWidth == 16 ? overRows<byteTiles<true, false, true>> : overRows<byteTiles<true, false, false>>;
+    if (!madeOfBits(layout))
+        return byteProducts<0>(layout);
+    const int bits = layout.nibbleLines + layout.bitLines; // a nibble is four lines
+    return bits <= 4 ? byteProducts<8>(layout) : bits == 5 ? byteProducts<4>(layout) : byteProducts<2>(layout);
+}
+
+int offsetShiftOf(const PanelLayout &layout)
+{
+    int shift = 0;
+    for (int offset = layout.integerOffset; offset != 0 && offset << shift < 128;)
+        ++shift;
+    return shift;
 }
 
 void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, const SecondTerms &second,
@@ -271,10 +337,13 @@ void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const Quan
     const SliceProducts products = productsOf(layout, nibbles);
     for (int b = 0; b < layout.blocks; b += quantSliceBlocks) {
         const int count = layout.blocks - b < quantSliceBlocks ? layout.blocks - b : quantSliceBlocks;
-        unpackPanelAvx2(layout, panel, b, count, direct ? nullptr : scratch.lines, scratch.scales, scratch.mins);
+        unpackPanelAvx2(layout, panel, b, count, false, direct ? nullptr : scratch.lines, scratch.scales, scratch.mins);
         const PanelSlice slice{direct ? panel + static_cast<std::int64_t>(b) * bytesPerBlock : scratch.lines,
-                               scratch.scales, layout.hasMin ? scratch.mins : nullptr, count,
-                               direct ? bytesPerBlock : 8 * lineBytes};
+                               scratch.scales,
+                               layout.hasMin ? scratch.mins : nullptr,
+                               count,
+                               direct ? bytesPerBlock : 8 * lineBytes,
+                               offsetShiftOf(layout)};
         products(slice, x, b, rows, b == 0, tile);
         addSecondTerms(products, slice, b, blockWidth / layout.groupWidth, second, rows, scratch.gathered, tile);
     }

@@ -156,22 +156,27 @@ template<bool Nibbles, int Bits, Finish F> void unpackHalf(const std::uint8_t *b
 
 using UnpackHalf = void (*)(const std::uint8_t *, I, std::uint8_t *);
 
-UnpackHalf unpackerOf(const PanelLayout &layout)
+template<bool Nibbles, int Bits> UnpackHalf planesUnpacker(bool takeOff)
 {
-    if (layout.nibbleLines == 0) // 2 bits, or 3 with an offset
-        return layout.bitLines == 2 ? unpackHalf<false, 2, Finish::Plain> : unpackHalf<false, 3, Finish::TakeOff>;
+    return takeOff ? unpackHalf<Nibbles, Bits, Finish::TakeOff> : unpackHalf<Nibbles, Bits, Finish::Plain>;
+}
+
+UnpackHalf unpackerOf(const PanelLayout &layout, bool takeOff)
+{
+    const bool less = takeOff && layout.values == PanelValues::Signed;
+    if (layout.nibbleLines == 0)
+        return layout.bitLines == 2 ? planesUnpacker<false, 2>(less) : planesUnpacker<false, 3>(less);
     if (layout.bitLines == 2)
-        return unpackHalf<true, 2, Finish::TakeOff>;
+        return planesUnpacker<true, 2>(less);
     if (layout.bitLines == 1)
-        return layout.values == PanelValues::Signed ? unpackHalf<true, 1, Finish::TakeOff>
-                                                    : unpackHalf<true, 1, Finish::Plain>;
+        return planesUnpacker<true, 1>(less);
     return layout.values == PanelValues::Small ? unpackHalf<true, 0, Finish::Plain>
                                                : unpackHalf<true, 0, Finish::Table>;
 }
 
-void unpackLines(const PanelLayout &layout, const std::uint8_t *panel, int count, std::uint8_t *lines)
+void unpackLines(const PanelLayout &layout, const std::uint8_t *panel, int count, bool takeOff, std::uint8_t *lines)
 {
-    const UnpackHalf unpack = unpackerOf(layout);
+    const UnpackHalf unpack = unpackerOf(layout, takeOff);
     const bool table = layout.values == PanelValues::Iq4Table || layout.values == PanelValues::E2m1Table;
     const I operand = table ? tableOf(layout.values) : _mm256_set1_epi8(static_cast<char>(layout.integerOffset));
     const std::int64_t bytes = (layout.nibbleLines + layout.bitLines) * lineBytes;
@@ -185,8 +190,8 @@ void unpackLines(const PanelLayout &layout, const std::uint8_t *panel, int count
 
 } // namespace
 
-void unpackPanelAvx2(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, std::uint8_t *lines,
-                     float *scales, float *mins)
+void unpackPanelAvx2(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, bool takeOff,
+                     std::uint8_t *lines, float *scales, float *mins)
 {
     if (layout.scales == PanelScales::Raw) {
         unpackRawPanel(layout, panel, first, count, lines, scales);
@@ -203,7 +208,7 @@ void unpackPanelAvx2(const PanelLayout &layout, const std::uint8_t *panel, int f
         unpackSuperScales(layout, panel, first * groupsPerBlock, count * groupsPerBlock, scales, mins);
     const std::int64_t bytes = (layout.byteLines + layout.nibbleLines + layout.bitLines) * lineBytes;
     if (lines != nullptr)
-        unpackLines(layout, panel + first * bytes, count, lines);
+        unpackLines(layout, panel + first * bytes, count, takeOff, lines);
 }
 
 } // namespace kernels

@@ -10,8 +10,12 @@ namespace {
 PanelSlice blockOf(const PanelSlice &slice, int block, int groupsPerBlock)
 {
     const std::int64_t group = static_cast<std::int64_t>(block) * groupsPerBlock * panelRows;
-    return {slice.lines + static_cast<std::int64_t>(block) * slice.bytesPerBlock, slice.scales + group,
-            slice.mins != nullptr ? slice.mins + group : nullptr, 1, slice.bytesPerBlock};
+    return {slice.lines + static_cast<std::int64_t>(block) * slice.bytesPerBlock,
+            slice.scales + group,
+            slice.mins != nullptr ? slice.mins + group : nullptr,
+            1,
+            slice.bytesPerBlock,
+            slice.offsetShift};
 }
 
 QuantRows termsFrom(const QuantRows &terms, std::int64_t first)
