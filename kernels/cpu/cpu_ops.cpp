@@ -225,7 +225,7 @@ void CpuOps::rope(TensorView heads, std::span<const int> positions, const RopeTa
     m_rope.prepare(positions, table);
     overRows(heads.shape[0], heads.shape[1] * heads.shape[2], [&](std::int64_t token) {
         for (std::int64_t head = 0; head < heads.shape[1]; ++head)
-            m_rope.rotate(token, heads.as<float>() + token * heads.strides[0] + head * heads.strides[1]);
+            m_rope.rotate(m_level, token, heads.as<float>() + token * heads.strides[0] + head * heads.strides[1]);
     });
 }
 

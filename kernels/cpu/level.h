@@ -154,6 +154,12 @@ struct LevelKernels {
     void (*outerProducts)(const float *w, std::int64_t wStride, int count, const float *a, std::int64_t aStride,
                           int rows, float *out, std::int64_t outStride, bool accumulate);
 
+    /// Rows of a tile to target, `stride` floats apart: the first `count` of 16 numbers each. bias [count] or null;
+    /// `accumulate` adds what the target holds, last.
+    void (*finishRows)(const float *tile, int rows, const float *bias, int count, bool accumulate, float *target,
+                       std::int64_t stride);
+    /// Rotates pairs (2i, 2i + 1) by the angles of which cosines and sines are given, [pairs] each.
+    void (*rotatePairs)(float *head, const float *cosines, const float *sines, int pairs);
     void (*addRow)(const float *x, float *inout, std::int64_t n);
     GatedRow gatedRows[activationKinds]; ///< in the order of kernels::Activation; the last one needs `up`
     /// weight may be null: 1

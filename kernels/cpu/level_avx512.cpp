@@ -93,6 +93,62 @@ void floatPanel(const PanelLayout &layout, const std::uint8_t *panel, const floa
     }
 }
 
+// exp as on AVX2 (vector_avx2.h), 16 at a time.
+inline __attribute__((always_inline)) Z exponential(Z x)
+{
+    const Z lowest = _mm512_set1_ps(-87.0F);
+    const Z clamped = _mm512_max_ps(lowest, _mm512_min_ps(_mm512_set1_ps(88.0F), x));
+    const Z n = _mm512_roundscale_ps(_mm512_mul_ps(clamped, _mm512_set1_ps(1.44269504F)),
+                                     _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    Z r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375F), clamped);
+    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4F), r);
+    Z p = _mm512_set1_ps(1.0F / 5040.0F);
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0F / 720.0F));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0F / 120.0F));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0F / 24.0F));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0F / 6.0F));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.5F));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0F));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0F));
+    const __m512i power = _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23);
+    return _mm512_maskz_mul_ps(_mm512_cmp_ps_mask(x, lowest, _CMP_NLT_UQ), p, _mm512_castsi512_ps(power));
+}
+
+float exponentials(float *scores, float shift, int n)
+{
+    const Z shifts = _mm512_set1_ps(shift);
+    Z sum = _mm512_setzero_ps();
+    for (int i = 0; i < n; i += 16) {
+        const Z e = exponential(_mm512_sub_ps(_mm512_loadu_ps(scores + i), shifts));
+        _mm512_storeu_ps(scores + i, e);
+        sum = _mm512_add_ps(sum, e);
+    }
+    return _mm512_reduce_add_ps(sum);
+}
+
+float largest(const float *scores, int n)
+{
+    Z m = _mm512_loadu_ps(scores);
+    for (int i = 16; i < n; i += 16)
+        m = _mm512_max_ps(m, _mm512_loadu_ps(scores + i));
+    return _mm512_reduce_max_ps(m);
+}
+
+void finishRows(const float *tile, int rows, const float *bias, int count, bool accumulate, float *target,
+                std::int64_t stride)
+{
+    const auto mask = static_cast<__mmask16>((1U << count) - 1U);
+    const Z added = bias != nullptr ? _mm512_maskz_loadu_ps(mask, bias) : _mm512_setzero_ps();
+    for (int r = 0; r < rows; ++r) {
+        Z value = _mm512_loadu_ps(tile + r * panelRows);
+        if (bias != nullptr)
+            value = _mm512_add_ps(value, added);
+        if (accumulate)
+            value = _mm512_add_ps(value, _mm512_maskz_loadu_ps(mask, target + r * stride));
+        _mm512_mask_storeu_ps(target + r * stride, mask, value);
+    }
+}
+
 } // namespace
 
 LevelKernels avx512Kernels()
@@ -100,6 +156,9 @@ LevelKernels avx512Kernels()
     LevelKernels kernels = avx2Kernels();
     kernels.floatPanel = floatPanel;
     kernels.outerProducts = outerProducts;
+    kernels.exponentials = exponentials;
+    kernels.largest = largest;
+    kernels.finishRows = finishRows;
     addKvKernelsAvx512(kernels);
     return kernels;
 }

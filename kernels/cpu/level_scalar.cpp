@@ -150,6 +150,30 @@ void floatPanel(const PanelLayout &layout, const std::uint8_t *panel, const floa
     }
 }
 
+void finishRows(const float *tile, int rows, const float *bias, int count, bool accumulate, float *target,
+                std::int64_t stride)
+{
+    for (int r = 0; r < rows; ++r) {
+        float *row = target + r * stride;
+        for (int c = 0; c < count; ++c) {
+            float value = tile[r * panelRows + c];
+            if (bias != nullptr)
+                value += bias[c];
+            row[c] = accumulate ? value + row[c] : value;
+        }
+    }
+}
+
+void rotatePairs(float *head, const float *cosines, const float *sines, int pairs)
+{
+    for (int i = 0; i < pairs; ++i) {
+        const float a = head[2 * i];
+        const float b = head[2 * i + 1];
+        head[2 * i] = a * cosines[i] - b * sines[i];
+        head[2 * i + 1] = a * sines[i] + b * cosines[i];
+    }
+}
+
 void addRow(const float *x, float *inout, std::int64_t n)
 {
     for (std::int64_t i = 0; i < n; ++i)
@@ -264,6 +288,8 @@ LevelKernels scalarKernels()
     kernels.quantPanel = quantPanel;
     kernels.floatPanel = floatPanel;
     kernels.outerProducts = outerProducts;
+    kernels.finishRows = finishRows;
+    kernels.rotatePairs = rotatePairs;
     kernels.addRow = addRow;
     kernels.gatedRows[0] = gatedRow<silu>;
     kernels.gatedRows[1] = gatedRow<geluTanh>;

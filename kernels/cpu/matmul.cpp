@@ -2,7 +2,6 @@
 #include "kernels/cpu/matmul.h"
 
 #include "kernels/checks.h"
-#include "kernels/cpu/finish_row.h"
 
 #include <algorithm>
 
@@ -22,11 +21,6 @@ std::vector<WeightTile> tilesOf(const PackedPanels &weight, const TensorView &x,
         tiles.push_back(
             {&weight, bias, {first, static_cast<int>(std::min<std::int64_t>(tileRows, x.shape[0] - first))}});
     return tiles;
-}
-
-std::int64_t outRow(const std::int64_t *outRows, std::int64_t row)
-{
-    return outRows != nullptr ? outRows[row] : row;
 }
 
 void addBias(const float *bias, int count, int rows, float *tile)
@@ -135,6 +129,17 @@ void Matmul::panelProducts(const PackedPanels::Panel &panel, std::int64_t index,
     m_level.quantPanel(*panel.layout, panel.data, rounded.rows, rounded.second, range.rows, worker.scratch, tile);
 }
 
+void Matmul::finish(const float *tile, const RowRange &range, const float *bias, const PackedPanels::Panel &panel,
+                    bool accumulate, const TensorView &out, const std::int64_t *outRows) const
+{
+    if (outRows == nullptr)
+        return m_level.finishRows(tile, range.rows, bias, panel.rows, accumulate,
+                                  rowOf(out, range.first) + panel.firstRow, out.strides[0]);
+    for (int r = 0; r < range.rows; ++r)
+        m_level.finishRows(tile + r * panelRows, 1, bias, panel.rows, accumulate,
+                           rowOf(out, outRows[range.first + r]) + panel.firstRow, 0);
+}
+
 void Matmul::linear(const PackedPanels &weight, const TensorView &x, const TensorView &out, const float *bias,
                     bool accumulate)
 {
@@ -158,9 +163,7 @@ void Matmul::linear(std::span<const WeightTile> tiles, const TensorView &x, cons
         const PackedPanels::Panel panel = tile.weight->panel(p);
         panelProducts(panel, static_cast<std::int64_t>(index), tile.range, worker, worker.tile);
         const float *panelBias = tile.bias != nullptr ? tile.bias + panel.firstRow : nullptr;
-        for (int r = 0; r < tile.range.rows; ++r)
-            finishRow(worker.tile + r * panelRows, panelBias, panel.rows, accumulate,
-                      rowOf(out, outRow(outRows, tile.range.first + r)) + panel.firstRow);
+        finish(worker.tile, tile.range, panelBias, panel, accumulate, out, outRows);
     });
 }
 
@@ -183,9 +186,7 @@ void Matmul::gated(std::span<const WeightTile> tiles, Activation activation, con
             addBias(tile.bias + up.firstRow, up.rows, tile.range.rows, worker.secondTile);
         }
         activate(worker.tile, worker.secondTile, worker.tile, tile.range.rows * panelRows);
-        for (int r = 0; r < tile.range.rows; ++r)
-            finishRow(worker.tile + r * panelRows, nullptr, gate.rows, false,
-                      rowOf(out, outRow(outRows, tile.range.first + r)) + gate.firstRow);
+        finish(worker.tile, tile.range, nullptr, gate, false, out, outRows);
     });
 }
 

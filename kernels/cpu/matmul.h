@@ -56,6 +56,9 @@ private:
     [[nodiscard]] TensorView ordered(std::span<const WeightTile> tiles, const TensorView &x, std::size_t input);
     void panelProducts(const PackedPanels::Panel &panel, std::int64_t index, const RowRange &range, Worker &worker,
                        float *tile);
+    /// A tile's rows to their places in `out`.
+    void finish(const float *tile, const RowRange &range, const float *bias, const PackedPanels::Panel &panel,
+                bool accumulate, const TensorView &out, const std::int64_t *outRows) const;
     /// Calls body(panel, number of the tile, worker) for every panel in [0, panels) and tile.
     template<typename Body> void overTiles(std::int64_t panels, std::size_t tiles, Body body);
 

@@ -54,17 +54,17 @@ inline __attribute__((always_inline)) I startOf(const BlockRecord &block, const 
     return _mm512_setzero_si512();
 }
 
-/// R activation rows x 16 outputs; Halves: scales of 16 instead of 32.
+/// R activation rows x 16 outputs; Halves: scales of 16 instead of 32. Row m is row places[m] of `out`, or row m.
 template<int R, Source S, bool HasMin, bool Halves>
 __attribute__((noinline)) void tile(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, bool first,
-                                    float *out)
+                                    float *out, const std::uint8_t *places)
 {
     constexpr int groups = Halves ? 2 : 1;
     constexpr int lines = 8 / groups;
     Z f[R];
 #pragma GCC unroll 16
     for (int m = 0; m < R; ++m)
-        f[m] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(out + m * panelRows);
+        f[m] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(out + (places != nullptr ? places[m] : m) * panelRows);
     const std::int8_t *a = x.numbers + offset * blockWidth;
     for (int b = 0; b < slice.blocks; ++b) {
         const std::uint8_t *block = slice.lines + b * slice.bytesPerBlock;
@@ -103,7 +103,7 @@ __attribute__((noinline)) void tile(const PanelSlice &slice, const QuantRows &x,
     }
 #pragma GCC unroll 16
     for (int m = 0; m < R; ++m)
-        _mm512_storeu_ps(out + m * panelRows, f[m]);
+        _mm512_storeu_ps(out + (places != nullptr ? places[m] : m) * panelRows, f[m]);
 }
 
 QuantRows rowsFrom(const QuantRows &x, int row)
@@ -112,34 +112,52 @@ QuantRows rowsFrom(const QuantRows &x, int row)
             x.halves == nullptr ? nullptr : x.halves + row * x.blocksPerRow * 2, x.stride, x.blocksPerRow};
 }
 
-template<Source S, bool HasMin, bool Halves>
-void overRows(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, int rows, bool first, float *out)
-{
-    using Tile = void (*)(const PanelSlice &, const QuantRows &, std::int64_t, bool, float *);
-    static constexpr Tile tiles[mostRows + 1] = {nullptr,
-                                                 tile<1, S, HasMin, Halves>,
-                                                 tile<2, S, HasMin, Halves>,
-                                                 tile<3, S, HasMin, Halves>,
-                                                 tile<4, S, HasMin, Halves>,
-                                                 tile<5, S, HasMin, Halves>,
-                                                 tile<6, S, HasMin, Halves>,
-                                                 tile<7, S, HasMin, Halves>,
-                                                 tile<8, S, HasMin, Halves>};
-    for (int m = 0; m < rows; m += mostRows) {
-        const int step = rows - m < mostRows ? rows - m : mostRows;
-        tiles[step](slice, rowsFrom(x, m), offset, first, out + m * panelRows);
-    }
-}
+using Tile = void (*)(const PanelSlice &, const QuantRows &, std::int64_t, bool, float *, const std::uint8_t *);
 
-SliceProducts productsOf(const PanelLayout &layout)
+/// Tiles[n] takes n rows.
+template<Source S, bool HasMin, bool Halves>
+constexpr Tile tiles[mostRows + 1] = {nullptr,
+                                      tile<1, S, HasMin, Halves>,
+                                      tile<2, S, HasMin, Halves>,
+                                      tile<3, S, HasMin, Halves>,
+                                      tile<4, S, HasMin, Halves>,
+                                      tile<5, S, HasMin, Halves>,
+                                      tile<6, S, HasMin, Halves>,
+                                      tile<7, S, HasMin, Halves>,
+                                      tile<8, S, HasMin, Halves>};
+
+const Tile *tilesOf(const PanelLayout &layout)
 {
     if (layout.values == PanelValues::Small)
-        return layout.hasMin ? overRows<Source::Nibbles, true, false> : overRows<Source::Nibbles, false, false>;
+        return layout.hasMin ? tiles<Source::Nibbles, true, false> : tiles<Source::Nibbles, false, false>;
     if (layout.values == PanelValues::Unsigned)
-        return layout.groupWidth == 16 ? overRows<Source::UnsignedBytes, true, true>
-                                       : overRows<Source::UnsignedBytes, true, false>;
-    return layout.groupWidth == 16 ? overRows<Source::SignedBytes, false, true>
-                                   : overRows<Source::SignedBytes, false, false>;
+        return layout.groupWidth == 16 ? tiles<Source::UnsignedBytes, true, true>
+                                       : tiles<Source::UnsignedBytes, true, false>;
+    return layout.groupWidth == 16 ? tiles<Source::SignedBytes, false, true> : tiles<Source::SignedBytes, false, false>;
+}
+
+/// The blocks of a slice for all rows, then the second terms of each block for the rows that have them.
+void addSlice(const Tile *run, const PanelSlice &slice, int firstBlock, int groups, const QuantRows &x,
+              const SecondTerms &second, int rows, float *out)
+{
+    for (int m = 0; m < rows; m += mostRows) {
+        const int step = rows - m < mostRows ? rows - m : mostRows;
+        run[step](slice, rowsFrom(x, m), firstBlock, firstBlock == 0, out + m * panelRows, nullptr);
+    }
+    for (int b = 0; b < slice.blocks; ++b) {
+        const std::int64_t group = static_cast<std::int64_t>(b) * groups * panelRows;
+        const PanelSlice block{slice.lines + static_cast<std::int64_t>(b) * slice.bytesPerBlock,
+                               slice.scales + group,
+                               slice.mins != nullptr ? slice.mins + group : nullptr,
+                               1,
+                               slice.bytesPerBlock,
+                               0};
+        const int last = second.starts[firstBlock + b + 1];
+        for (int t = second.starts[firstBlock + b]; t < last; t += mostRows) {
+            const int step = last - t < mostRows ? last - t : mostRows;
+            run[step](block, rowsFrom(second.terms, t), 0, false, out, second.rows + t);
+        }
+    }
 }
 
 void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, const SecondTerms &second,
@@ -150,7 +168,7 @@ void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const Quan
     const int bytesPerBlock = (layout.byteLines + layout.nibbleLines + layout.bitLines) * lineBytes;
     // Splitting nibbles costs no more than loading bytes that were split before, so only other forms are unpacked.
     const bool direct = layout.values == PanelValues::Small || layout.byteLines != 0;
-    const SliceProducts products = productsOf(layout);
+    const Tile *run = tilesOf(layout);
     for (int b = 0; b < layout.blocks; b += quantSliceBlocks) {
         const int count = layout.blocks - b < quantSliceBlocks ? layout.blocks - b : quantSliceBlocks;
         unpackPanelAvx2(layout, panel, b, count, true, direct ? nullptr : scratch.lines, scratch.scales, scratch.mins);
@@ -160,8 +178,7 @@ void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const Quan
                                count,
                                direct ? bytesPerBlock : 8 * lineBytes,
                                0};
-        products(slice, x, b, rows, b == 0, tile);
-        addSecondTerms(products, slice, b, blockWidth / layout.groupWidth, second, rows, scratch.gathered, tile);
+        addSlice(run, slice, b, blockWidth / layout.groupWidth, x, second, rows, tile);
     }
 }
 

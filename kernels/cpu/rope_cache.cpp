@@ -42,19 +42,20 @@ void RopeCache::prepare(std::span<const int> positions, const RopeTable &table)
     m_entries[m_current].fill(positions, table);
 }
 
-void RopeCache::rotate(std::int64_t token, float *head) const
+void RopeCache::rotate(const LevelKernels &level, std::int64_t token, float *head) const
 {
     const Entry &entry = m_entries[m_current];
     const int half = entry.table.rotaryDim / 2;
     const float *cosines = entry.cosines.data() + token * half;
     const float *sines = entry.sines.data() + token * half;
-    const int step = entry.table.interleaved ? 2 : 1;
-    float *second = head + (entry.table.interleaved ? 1 : half);
+    if (entry.table.interleaved)
+        return level.rotatePairs(head, cosines, sines, half);
+    float *second = head + half;
     for (int i = 0; i < half; ++i) {
-        const float a = head[i * step];
-        const float b = second[i * step];
-        head[i * step] = a * cosines[i] - b * sines[i];
-        second[i * step] = a * sines[i] + b * cosines[i];
+        const float a = head[i];
+        const float b = second[i];
+        head[i] = a * cosines[i] - b * sines[i];
+        second[i] = a * sines[i] + b * cosines[i];
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "kernels/cpu/level.h"
 #include "kernels/ops.h"
 
 #include <array>
@@ -15,7 +16,7 @@ class RopeCache {
 public:
     void prepare(std::span<const int> positions, const RopeTable &table);
     /// Rotates the head at `head` by the position of token `token` of the last prepare().
-    void rotate(std::int64_t token, float *head) const;
+    void rotate(const LevelKernels &level, std::int64_t token, float *head) const;
 
 private:
     struct Entry {

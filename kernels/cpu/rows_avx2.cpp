@@ -97,6 +97,47 @@ void roundRemainder(const float *x, const std::int8_t *numbers, float scale, std
     storeRecord(scale / 254.0F, sums, record, halves);
 }
 
+void finishRows(const float *tile, int rows, const float *bias, int count, bool accumulate, float *target,
+                std::int64_t stride)
+{
+    const I masks[2] = {firstOnes(count), firstOnes(count - 8)};
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; ++h) {
+            float *row = target + r * stride + h * 8;
+            F value = _mm256_loadu_ps(tile + r * panelRows + h * 8);
+            if (bias != nullptr)
+                value = _mm256_add_ps(value, _mm256_maskload_ps(bias + h * 8, masks[h]));
+            if (count == panelRows) {
+                _mm256_storeu_ps(row, accumulate ? _mm256_add_ps(value, _mm256_loadu_ps(row)) : value);
+                continue;
+            }
+            if (accumulate)
+                value = _mm256_add_ps(value, _mm256_maskload_ps(row, masks[h]));
+            _mm256_maskstore_ps(row, masks[h], value);
+        }
+    }
+}
+
+void rotatePairs(float *head, const float *cosines, const float *sines, int pairs)
+{
+    const I twice = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
+    int i = 0;
+    for (; i + 4 <= pairs; i += 4) {
+        const F x = _mm256_loadu_ps(head + 2 * i);
+        const F c = _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(cosines + i)), twice);
+        const F s = _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(sines + i)), twice);
+        const F crossed = _mm256_mul_ps(_mm256_permute_ps(x, 0xb1), s);
+        _mm256_storeu_ps(head + 2 * i, _mm256_addsub_ps(_mm256_mul_ps(x, c), crossed));
+    }
+    for (; i < pairs; ++i) {
+        const float a = head[2 * i];
+        const float b = head[2 * i + 1];
+        head[2 * i] = a * cosines[i] - b * sines[i];
+        head[2 * i + 1] = a * sines[i] + b * cosines[i];
+    }
+}
+
 void addRow(const float *x, float *inout, std::int64_t n)
 {
     std::int64_t i = 0;
@@ -209,6 +250,8 @@ void addRowKernelsAvx2(LevelKernels &kernels)
 {
     kernels.quantizeRow = quantizeRow;
     kernels.roundRemainder = roundRemainder;
+    kernels.finishRows = finishRows;
+    kernels.rotatePairs = rotatePairs;
     kernels.addRow = addRow;
     kernels.rmsNormRow = rmsNormRow;
     kernels.largest = largest;
