@@ -19,14 +19,22 @@ constexpr int keyStride = tileKeys + 8;
 /// bfloat16 has few digits, so queries and weights are the sum of two numbers there.
 template<typename T> constexpr int termsOf = std::is_same_v<T, __half> ? 1 : 2;
 
-template<int dim, typename T> struct Layout {
-    static constexpr int stride = dim + 8; // rows that meet in no bank
+/// Pairs of 16-column tiles of values that a warp has.
+template<int dim>
+constexpr int pairsOf = ((dim > mostLatentValueDim ? mostLatentValueDim : dim) / 16 + warps - 1) / warps;
+template<int dim> constexpr bool totalIsShared = dim > mostHeadDim;
+template<int dim> constexpr int strideOf = dim + 8; // rows that meet in no bank
+
+/// With `latent` values are parts of the keys.
+template<int dim, typename T, bool latent = false> struct Layout {
+    static constexpr int stride = strideOf<dim>;
     static constexpr int q = 0;
     static constexpr int k = q + termsOf<T> * rows * stride;
-    static constexpr int v = k + tileKeys * stride;
+    static constexpr int v = latent ? k : k + tileKeys * stride;
     static constexpr int p = v + tileKeys * stride;
     static constexpr int elements = p + termsOf<T> * rows * keyStride;
-    static constexpr std::size_t bytes = static_cast<std::size_t>(elements) * sizeof(T);
+    static constexpr std::size_t bytes = static_cast<std::size_t>(elements) * sizeof(T)
+        + (totalIsShared<dim> ? pairsOf<dim> * 8 * threads * sizeof(float) : 0);
 };
 
 } // namespace
@@ -46,7 +54,7 @@ struct TileWork {
 template<int pairs> struct Accumulator {
     float largest[2];
     float sum[2];
-    float values[pairs][2][4];
+    float values[pairs > 0 ? pairs : 1][2][4];
 
     __device__ void clear()
     {
@@ -80,7 +88,7 @@ __device__ __forceinline__ int queryRow(const AttentionArguments &a, const TileW
 template<int dim, typename T>
 __device__ __forceinline__ void loadQueries(const AttentionArguments &a, const TileWork &work, T *tile)
 {
-    constexpr int stride = Layout<dim, T>::stride;
+    constexpr int stride = strideOf<dim>;
     for (int i = static_cast<int>(threadIdx.x); i < rows * dim; i += threads) {
         const int row = work.firstRow + i / dim;
         const bool inside = row < work.rowCount && i % dim < a.keys.headDim;
@@ -96,7 +104,7 @@ __device__ __forceinline__ void loadQueries(const AttentionArguments &a, const T
 template<int dim, typename T>
 __device__ __forceinline__ void multiplyKeys(const T *qTile, const T *kTile, float (&scores)[2][4])
 {
-    constexpr int stride = Layout<dim, T>::stride;
+    constexpr int stride = strideOf<dim>;
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int firstKey = static_cast<int>(threadIdx.x) / 32 * 16;
     for (int k = 0; k < dim; k += 16) {
@@ -113,12 +121,43 @@ __device__ __forceinline__ void multiplyKeys(const T *qTile, const T *kTile, flo
     }
 }
 
+__device__ __forceinline__ int bitsOf(std::uint64_t mask)
+{
+    return __popc(static_cast<unsigned>(mask)) + __popc(static_cast<unsigned>(mask >> 32));
+}
+
+/// Whether a query token of a draft tree sees a key. What stands before the tree all see; of the tree a token sees the
+/// way to itself, whose length says its position and that of a key.
+__device__ __forceinline__ bool seesInTree(const AttentionArguments &a, const TileWork &work, int token, int key)
+{
+    const std::uint64_t own = a.treeMasks[work.firstQuery + token];
+    const int position = work.position + bitsOf(own) - 1;
+    const int step = key - work.position;
+    if (step < 0)
+        return a.window == 0 || key > position - a.window;
+    if (step >= 64 || (own >> step & 1U) == 0)
+        return false;
+    const int keyPosition = work.position + bitsOf(a.treeMasks[work.firstQuery + step]) - 1;
+    return a.window == 0 || keyPosition > position - a.window;
+}
+
+/// First key that the first row of the tile may see; a token of a tree may stand as far back as its root.
+__device__ __forceinline__ int firstKeyOf(const AttentionArguments &a, const TileWork &work, int token)
+{
+    const int position = work.position + (a.treeMasks != nullptr ? 0 : token);
+    return a.window > 0 ? max(0, position - a.window + 1) : 0;
+}
+
 /// Score in units of log2, minus infinity where the row does not see the key.
 __device__ __forceinline__ float finishScore(const AttentionArguments &a, const TileWork &work, float score, int row,
                                              int key)
 {
     const int position = work.position + row / a.groupHeads;
-    const bool seen = row < work.rowCount && key <= position && (a.window == 0 || key > position - a.window);
+    bool seen = row < work.rowCount && key <= position;
+    if (a.treeMasks != nullptr)
+        seen = seen && seesInTree(a, work, row / a.groupHeads, key);
+    else
+        seen = seen && (a.window == 0 || key > position - a.window);
     if (a.softCap > 0.0F)
         score = a.softCap * tanhf(score / a.softCap);
     return seen ? score * log2OfE : -INFINITY;
@@ -191,7 +230,7 @@ __device__ __forceinline__ void softmaxTile(float (&scores)[2][4], T *pTile, Acc
 template<int dim, int pairs, typename T>
 __device__ __forceinline__ void addValues(const T *pTile, const T *vTile, Accumulator<pairs> &own)
 {
-    constexpr int stride = Layout<dim, T>::stride;
+    constexpr int stride = strideOf<dim>;
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int warp = static_cast<int>(threadIdx.x) / 32;
 #pragma unroll
@@ -219,19 +258,20 @@ __device__ __forceinline__ void addValues(const T *pTile, const T *vTile, Accumu
 }
 
 /// All keys of one split that a row of the tile sees.
-template<int dim, int pairs, typename T>
+template<int dim, bool latent, int pairs, typename T>
 __device__ __forceinline__ void attendSplit(const AttentionArguments &a, const TileWork &work, int firstKey, int endKey,
                                             T *memory, Accumulator<pairs> &own)
 {
-    using L = Layout<dim, T>;
+    using L = Layout<dim, T, latent>;
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int *table = a.blockTables + static_cast<std::int64_t>(work.sequence) * a.maxBlocks;
     own.clear();
     for (int first = firstKey / tileKeys * tileKeys; first < endKey; first += tileKeys) {
         __syncthreads(); // the tiles of the last turn are read
         loadTile<dim, T, threads>(a.keys, table, work.kvHead, first, work.context, memory + L::k);
-        loadTile<dim, T, threads>(a.values, table, work.kvHead, first, work.context, memory + L::v);
-        ptx::waitCopies<1>(); // keys; values may be under way until weights are made
+        if constexpr (!latent)
+            loadTile<dim, T, threads>(a.values, table, work.kvHead, first, work.context, memory + L::v);
+        ptx::waitCopies<latent ? 0 : 1>(); // keys; values may be under way until weights are made
         __syncthreads();
         float scores[2][4] = {};
         multiplyKeys<dim>(memory + L::q, memory + L::k, scores);
@@ -247,20 +287,55 @@ __device__ __forceinline__ void attendSplit(const AttentionArguments &a, const T
     }
 }
 
-template<int pairs> __device__ __forceinline__ void mergeInto(Accumulator<pairs> &total, const Accumulator<pairs> &own)
+/// Splits merged so far, in registers.
+template<int pairs> struct RegisterTotal {
+    Accumulator<pairs> parts;
+
+    __device__ explicit RegisterTotal(void *) { parts.clear(); }
+    __device__ float &value(int i) { return parts.values[i / 8][i / 4 % 2][i % 4]; }
+    __device__ const Accumulator<pairs> &finished(Accumulator<pairs> &) const { return parts; }
+};
+
+/// The same with the values in shared memory, where a thread's registers hold no more than those of one split.
+template<int pairs> struct SharedTotal {
+    Accumulator<0> parts;
+    float *memory; ///< [pairs * 8, threads]
+
+    __device__ explicit SharedTotal(void *room)
+        : memory(static_cast<float *>(room))
+    {
+        parts.clear();
+        for (int i = 0; i < pairs * 8; ++i)
+            value(i) = 0.0F;
+    }
+    __device__ float &value(int i) { return memory[i * threads + static_cast<int>(threadIdx.x)]; }
+    __device__ const Accumulator<pairs> &finished(Accumulator<pairs> &own)
+    {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            own.largest[half] = parts.largest[half];
+            own.sum[half] = parts.sum[half];
+        }
+#pragma unroll
+        for (int i = 0; i < pairs * 8; ++i)
+            own.values[i / 8][i / 4 % 2][i % 4] = value(i);
+        return own;
+    }
+};
+
+template<typename Total, int pairs>
+__device__ __forceinline__ void mergeInto(Total &total, const Accumulator<pairs> &own)
 {
     Merge merge[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        merge[half] = mergeOf(total.largest[half], own.largest[half]);
-        total.largest[half] = merge[half].largest;
-        total.sum[half] = merged(merge[half], total.sum[half], own.sum[half]);
+        merge[half] = mergeOf(total.parts.largest[half], own.largest[half]);
+        total.parts.largest[half] = merge[half].largest;
+        total.parts.sum[half] = merged(merge[half], total.parts.sum[half], own.sum[half]);
     }
 #pragma unroll
-    for (int i = 0; i < pairs * 8; ++i) {
-        float &value = total.values[i / 8][i / 4 % 2][i % 4];
-        value = merged(merge[i % 4 / 2], value, own.values[i / 8][i / 4 % 2][i % 4]);
-    }
+    for (int i = 0; i < pairs * 8; ++i)
+        total.value(i) = merged(merge[i % 4 / 2], total.value(i), own.values[i / 8][i / 4 % 2][i % 4]);
 }
 
 /// Calls store(half, column, value) for what the thread holds within the head.
@@ -324,34 +399,34 @@ __device__ __forceinline__ void storeRows(const AttentionArguments &a, const Til
 }
 
 /// Blocks [tiles, key heads, splits or 1].
-template<int dim, typename T> __global__ void __launch_bounds__(threads, 2) attentionKernel(AttentionArguments a)
+template<int dim, typename T, bool latent>
+__global__ void __launch_bounds__(threads, 2) attentionKernel(AttentionArguments a)
 {
-    constexpr int pairs = (dim / 16 + warps - 1) / warps;
+    constexpr int pairs = pairsOf<dim>;
     SIMT_DYNAMIC_SHARED(T, memory);
     const TileWork work = workOf(a);
     const int lastRow = min(work.firstRow + rows, work.rowCount) - 1;
-    const int firstPosition = work.position + work.firstRow / a.groupHeads;
     const int end = work.position + lastRow / a.groupHeads + 1; // keys that the tile sees: [begin, end)
-    const int begin = a.window > 0 ? max(0, firstPosition - a.window + 1) : 0;
+    const int begin = firstKeyOf(a, work, work.firstRow / a.groupHeads);
     const bool shared = a.partials != nullptr;
     const int firstSplit = shared ? static_cast<int>(blockIdx.z) : begin / attentionSplitKeys;
     const int endSplit = shared ? firstSplit + 1 : (end - 1) / attentionSplitKeys + 1;
     if (firstSplit * attentionSplitKeys >= end || endSplit * attentionSplitKeys <= begin)
         return; // the whole block
-    loadQueries<dim>(a, work, memory + Layout<dim, T>::q);
-    Accumulator<pairs> total;
-    total.clear();
+    loadQueries<dim>(a, work, memory + Layout<dim, T, latent>::q);
+    std::conditional_t<totalIsShared<dim>, SharedTotal<pairs>, RegisterTotal<pairs>> total(
+        memory + Layout<dim, T, latent>::elements);
     Accumulator<pairs> own;
     for (int split = firstSplit; split < endSplit; ++split) {
-        attendSplit<dim>(a, work, max(begin, split * attentionSplitKeys), min(end, (split + 1) * attentionSplitKeys),
-                         memory, own);
+        attendSplit<dim, latent>(a, work, max(begin, split * attentionSplitKeys),
+                                 min(end, (split + 1) * attentionSplitKeys), memory, own);
         if (shared)
             storePartial(a, work, split, own);
         else
             mergeInto(total, own);
     }
     if (!shared)
-        storeRows(a, work, total);
+        storeRows(a, work, total.finished(own));
 }
 
 /// Blocks [tiles, key heads]: merges the splits of 16 rows, a row after the other.
@@ -360,7 +435,7 @@ __global__ void __launch_bounds__(threads) mergeSplitsKernel(AttentionArguments 
     const TileWork work = workOf(a);
     for (int row = work.firstRow; row < min(work.firstRow + rows, work.rowCount); ++row) {
         const int position = work.position + row / a.groupHeads;
-        const int begin = a.window > 0 ? max(0, position - a.window + 1) : 0;
+        const int begin = firstKeyOf(a, work, row / a.groupHeads);
         const int query = queryRow(a, work, row);
         for (int column = static_cast<int>(threadIdx.x); column < a.values.headDim; column += threads) {
             float largest = -INFINITY;
@@ -384,12 +459,13 @@ bool isAttentionType(DType type)
     return type == DType::F16 || type == DType::BF16 || type == DType::Q8_0 || type == DType::E4M3;
 }
 
-template<int dim, typename T> void launchTiles(const AttentionArguments &a, StreamHandle stream)
+template<int dim, typename T, bool latent = false> void launchTiles(const AttentionArguments &a, StreamHandle stream)
 {
     const dim3 grid(static_cast<unsigned>(a.tileCount), static_cast<unsigned>(a.keys.heads),
                     a.partials != nullptr ? static_cast<unsigned>(a.splits) : 1);
-    checkLaunch(simt::launch(attentionKernel<dim, T>, grid, dim3(threads), Layout<dim, T>::bytes, stream, a),
-                "attention");
+    checkLaunch(
+        simt::launch(attentionKernel<dim, T, latent>, grid, dim3(threads), Layout<dim, T, latent>::bytes, stream, a),
+        "attention");
     if (a.partials != nullptr)
         checkLaunch(simt::launch(mergeSplitsKernel, dim3(grid.x, grid.y), dim3(threads), 0, stream, a), "mergeSplits");
 }
@@ -397,6 +473,10 @@ template<int dim, typename T> void launchTiles(const AttentionArguments &a, Stre
 template<typename T> void launchAs(const AttentionArguments &a, StreamHandle stream)
 {
     const int dim = a.keys.headDim;
+    if (a.valuesInKeys && dim <= 128)
+        return launchTiles<128, T, true>(a, stream);
+    if (a.valuesInKeys)
+        return launchTiles<mostLatentHeadDim, T, true>(a, stream);
     if (dim <= 32)
         return launchTiles<32, T>(a, stream);
     if (dim <= 64)

@@ -134,10 +134,19 @@ struct AttentionArguments {
     const float *sinks = nullptr; ///< [heads] or null
     int splits = 1;               ///< of 256 keys that the longest context needs
     float *partials = nullptr;    ///< [splits, rows of q, headDim + 2]; null: a tile walks through its splits by itself
+    /// Values are the first elements of keys (latent attention): `values` is the plane of keys with the headDim of
+    /// values, which is that of `out` and `partials` too.
+    bool valuesInKeys = false;
+    /// Tokens of a draft tree, at most 64 of a sequence: bit j of [query tokens] says whether the token sees token j of
+    /// its sequence's step. Each sees itself and the tokens on the way to it, all of them earlier; null = a line.
+    const std::uint64_t *treeMasks = nullptr;
 };
 [[nodiscard]] bool isAttentionType(DType type);
 /// Largest head dimension.
 constexpr int mostHeadDim = 256;
+/// The same with valuesInKeys, of keys and of values.
+constexpr int mostLatentHeadDim = 576;
+constexpr int mostLatentValueDim = 512;
 constexpr int attentionTileRows = 16;
 constexpr int attentionSplitKeys = 256;
 void launchAttention(const AttentionArguments &attention, StreamHandle stream);

@@ -9,6 +9,7 @@
 #include <QTest>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -40,6 +41,9 @@ struct Case {
     bool sinks = false;
     bool split = false; ///< blocks share the keys of a row
     int gap = 3;        ///< behind rows of queries and outputs
+    int valueDim = 0;   ///< not 0: values are so many elements of the keys
+    /// Of all query tokens: which tokens of their sequence's step they see; empty = all up to themselves.
+    std::vector<std::uint64_t> tree{};
     std::vector<Sequence> sequences;
 
     [[nodiscard]] AttentionShape shape(const std::vector<float> &sinkScores) const
@@ -52,8 +56,11 @@ struct Case {
         shape.window = window;
         shape.softCap = softCap;
         shape.sinks = sinks ? sinkScores.data() : nullptr;
+        shape.valuesInKeys = valueDim > 0;
+        shape.valueDim = valueDim;
         return shape;
     }
+    [[nodiscard]] int outDim() const { return valueDim > 0 ? valueDim : headDim; }
 };
 
 std::vector<float> numbersOf(const Case &c, const Sequence &sequence, int kind, int heads)
@@ -68,6 +75,8 @@ public:
     Step(const Case &c, std::uint32_t placement);
 
     [[nodiscard]] std::vector<float> reference() const;
+    /// In float64, every token over the tokens that it sees by the tree. \pre one sequence
+    [[nodiscard]] std::vector<float> treeReference() const;
     /// Outputs of the kernels, or nothing with the reason in `wrong`.
     [[nodiscard]] std::vector<float> run(StreamHandle stream, std::string &wrong) const;
 
@@ -101,7 +110,7 @@ Step::Step(const Case &c, std::uint32_t placement)
         m_splits = std::max(m_splits, (sequence.context + attentionSplitKeys - 1) / attentionSplitKeys);
         blocks += own;
     }
-    m_layer = {nullptr, c.keys, c.values, blocks, c.kvHeads, c.blockTokens, c.headDim, false};
+    m_layer = {nullptr, c.keys, c.values, blocks, c.kvHeads, c.blockTokens, c.headDim, c.valueDim > 0};
     m_bytes.assign(static_cast<std::size_t>(blocks) * m_layer.blockBytes(), std::byte{0xff}); // NaN in every type
     m_layer.data = m_bytes.data();
     std::vector<int> places(static_cast<std::size_t>(blocks));
@@ -137,8 +146,9 @@ void Step::store(const Sequence &sequence, std::size_t index)
         const auto token = static_cast<std::size_t>(position % m_case.blockTokens);
         storeKvRow(m_case.keys, k.data() + static_cast<std::ptrdiff_t>(i) * m_case.headDim, m_case.headDim,
                    m_layer.keys(block, head) + token * m_layer.keyRowBytes());
-        storeKvRow(m_case.values, v.data() + static_cast<std::ptrdiff_t>(i) * m_case.headDim, m_case.headDim,
-                   m_layer.values(block, head) + token * m_layer.valueRowBytes());
+        if (m_case.valueDim == 0)
+            storeKvRow(m_case.values, v.data() + static_cast<std::ptrdiff_t>(i) * m_case.headDim, m_case.headDim,
+                       m_layer.values(block, head) + token * m_layer.valueRowBytes());
     }
 }
 
@@ -147,11 +157,49 @@ std::vector<float> Step::reference() const
     const std::unique_ptr<Ops> ops = kernel_data::reference();
     const std::unique_ptr<Stream> stream = ops->makeStream();
     std::vector<float> q = m_queries;
-    std::vector<float> out(q.size());
+    std::vector<float> out(static_cast<std::size_t>(m_starts.back() * m_case.heads * m_case.outDim()));
     const PagedBatch batch{m_starts, m_contexts, m_tables, m_maxBlocks, m_case.blockTokens};
     ops->pagedAttention(makeView(q.data(), DType::F32, m_starts.back(), m_case.heads, m_case.headDim), m_layer, batch,
                         m_case.shape(m_sinks),
-                        makeView(out.data(), DType::F32, m_starts.back(), m_case.heads, m_case.headDim), *stream);
+                        makeView(out.data(), DType::F32, m_starts.back(), m_case.heads, m_case.outDim()), *stream);
+    return out;
+}
+
+std::vector<float> Step::treeReference() const
+{
+    const int before = m_contexts[0] - m_starts[1]; // keys ahead of the tree
+    const auto dim = static_cast<std::size_t>(m_case.headDim);
+    std::vector<float> out;
+    for (int row = 0; row < m_starts[1] * m_case.heads; ++row) {
+        const std::uint64_t mask = m_case.tree[static_cast<std::size_t>(row / m_case.heads)];
+        std::vector<double> sums(dim, 0.0);
+        double total = 0.0;
+        for (int key = 0; key < m_contexts[0]; ++key) {
+            const int step = key - before;
+            if (step >= 0 && (mask >> step & 1U) == 0)
+                continue;
+            const int place = step < 0 ? key : before + std::popcount(m_case.tree[static_cast<std::size_t>(step)]) - 1;
+            if (m_case.window > 0 && place <= before + std::popcount(mask) - 1 - m_case.window)
+                continue;
+            std::vector<float> k(dim);
+            std::vector<float> v(dim);
+            const int block = m_tables[static_cast<std::size_t>(key / m_case.blockTokens)];
+            const int head = row % m_case.heads / (m_case.heads / m_case.kvHeads);
+            const auto token = static_cast<std::size_t>(key % m_case.blockTokens);
+            expandKvRow(m_case.keys, m_layer.keys(block, head) + token * m_layer.keyRowBytes(), m_case.headDim,
+                        k.data());
+            expandKvRow(m_case.values, m_layer.values(block, head) + token * m_layer.valueRowBytes(), m_case.headDim,
+                        v.data());
+            const double score = std::inner_product(
+                k.begin(), k.end(), m_queries.begin() + static_cast<std::ptrdiff_t>(row) * m_case.headDim, 0.0);
+            const double weight = std::exp(score / std::sqrt(static_cast<double>(m_case.headDim)));
+            total += weight;
+            for (std::size_t i = 0; i < dim; ++i)
+                sums[i] += weight * static_cast<double>(v[i]);
+        }
+        std::transform(sums.begin(), sums.end(), std::back_inserter(out),
+                       [total](double sum) { return static_cast<float>(sum / total); });
+    }
     return out;
 }
 
@@ -179,13 +227,17 @@ std::vector<float> Step::run(StreamHandle stream, std::string &wrong) const
     const int rows = m_starts.back() * m_case.heads;
     const Rows::Layout layout{m_case.heads, m_case.gap, m_case.gap};
     const Rows q(rows, m_case.headDim, m_queries, layout);
-    const Rows out(rows, m_case.headDim, layout);
+    const Rows out(rows, m_case.outDim(), layout);
     std::optional<DeviceArray<float>> partials;
     AttentionArguments a;
     a.q = q.span();
     a.out = out.span();
     a.keys = plane(cache.data(), m_case.keys);
     a.values = plane(cache.data() + (m_layer.values(0, 0) - m_layer.keys(0, 0)), m_case.values);
+    a.values.headDim = m_case.outDim();
+    a.valuesInKeys = m_case.valueDim > 0;
+    const DeviceArray<std::uint64_t> tree(m_case.tree);
+    a.treeMasks = m_case.tree.empty() ? nullptr : tree.data();
     a.tiles = tiles.data();
     a.tileCount = static_cast<int>(m_tiles.size());
     a.queryStarts = starts.data();
@@ -200,7 +252,7 @@ std::vector<float> Step::run(StreamHandle stream, std::string &wrong) const
     a.splits = m_splits;
     if (m_case.split) {
         partials.emplace(static_cast<std::size_t>(m_splits) * static_cast<std::size_t>(rows)
-                         * static_cast<std::size_t>(m_case.headDim + 2));
+                         * static_cast<std::size_t>(m_case.outDim() + 2));
         a.partials = partials->data();
     }
     launchAttention(a, stream);
@@ -224,11 +276,11 @@ double limitFor(const Case &c)
 std::string check(const Case &c)
 {
     const Step step(c, 7);
-    const std::vector<float> wanted = step.reference();
+    const std::vector<float> wanted = c.tree.empty() ? step.reference() : step.treeReference();
     return device_rig::underSchedules([&](StreamHandle stream) {
         std::string wrong;
         const std::vector<float> found = step.run(stream, wrong);
-        return wrong.empty() ? device_rig::compareRows(found, wanted, c.headDim, limitFor(c)) : wrong;
+        return wrong.empty() ? device_rig::compareRows(found, wanted, c.outDim(), limitFor(c)) : wrong;
     });
 }
 
@@ -286,6 +338,11 @@ private slots:
     void scores();
     void splits_data();
     void splits();
+    void latent_data();
+    void latent();
+    void trees_data();
+    void trees();
+    void aLineIsATree();
     void randomCases_data();
     void randomCases();
     void rowsDoNotDependOnChunks_data();
@@ -473,6 +530,97 @@ void TestCudaAttention::splits()
     alone.split = false;
     wrong = device_rig::underSchedules(
         [&](StreamHandle stream) { return device_rig::compareBits(outputs(c, 1, stream), outputs(alone, 2, stream)); });
+    QVERIFY2(wrong.empty(), wrong.c_str());
+}
+
+void TestCudaAttention::latent_data()
+{
+    QTest::addColumn<int>("headDim");
+    QTest::addColumn<int>("valueDim");
+    QTest::addColumn<int>("type");
+    const auto add = [](int headDim, int valueDim, DType type) {
+        QTest::addRow("%d of %d %s", valueDim, headDim, info(type).name.data()) << headDim << valueDim << int(type);
+    };
+    add(48, 32, DType::F16);
+    if (device_rig::smallOnly())
+        return;
+    add(128, 121, DType::Q8_0);
+    add(576, 512, DType::F16);
+    add(576, 512, DType::BF16);
+    add(160, 96, DType::E4M3);
+}
+
+/// Many heads share a key whose first elements are its value, as in DeepSeek's models.
+void TestCudaAttention::latent()
+{
+    QFETCH(int, headDim);
+    QFETCH(int, valueDim);
+    QFETCH(int, type);
+    Case c;
+    c.heads = 9;
+    c.kvHeads = 1;
+    c.headDim = headDim;
+    c.valueDim = valueDim;
+    c.keys = c.values = static_cast<DType>(type);
+    c.sequences = {{0, 300, 2}, {1, 20, 3}, {2, 65, 1}};
+    if (device_rig::smallOnly())
+        c.sequences = {{0, 70, 2}};
+    std::string wrong = check(c);
+    QVERIFY2(wrong.empty(), wrong.c_str());
+    Case split = c;
+    split.split = true;
+    wrong = device_rig::underSchedules(
+        [&](StreamHandle stream) { return device_rig::compareBits(outputs(split, 1, stream), outputs(c, 2, stream)); });
+    QVERIFY2(wrong.empty(), wrong.c_str());
+}
+
+void TestCudaAttention::trees_data()
+{
+    QTest::addColumn<int>("tokens");
+    QTest::addColumn<int>("window");
+    QTest::addColumn<bool>("split");
+    for (const int tokens : {1, 7, 33, 64}) {
+        if (device_rig::smallOnly() && tokens > 7)
+            continue;
+        QTest::addRow("%d", tokens) << tokens << 0 << false;
+        QTest::addRow("%d, window, split", tokens) << tokens << 3 << true;
+        QTest::addRow("%d, wide window", tokens) << tokens << 40 << false;
+    }
+}
+
+/// Every token's parent is an earlier one by chance.
+void TestCudaAttention::trees()
+{
+    QFETCH(int, tokens);
+    QFETCH(int, window);
+    QFETCH(bool, split);
+    Case c;
+    c.headDim = 32;
+    c.window = window;
+    c.split = split;
+    std::mt19937 random(static_cast<std::uint32_t>(tokens));
+    for (std::uint32_t t = 0; t < static_cast<std::uint32_t>(tokens); ++t) {
+        const std::uint32_t parent = t == 0 ? 0 : t - 1 - static_cast<std::uint32_t>(random()) % std::min(t, 5U);
+        c.tree.push_back((t == 0 ? 0 : c.tree[parent]) | std::uint64_t{1} << t);
+    }
+    c.sequences = {{0, (device_rig::smallOnly() ? 10 : 240) + tokens, tokens}};
+    const std::string wrong = check(c);
+    QVERIFY2(wrong.empty(), wrong.c_str());
+}
+
+/// Tokens that each see all before them have the bits of attention without a tree.
+void TestCudaAttention::aLineIsATree()
+{
+    Case c;
+    c.headDim = 32;
+    c.window = 20;
+    c.sequences = {{0, 40, 9}, {1, 12, 3}};
+    Case tree = c;
+    for (const int tokens : {9, 3})
+        for (int t = 0; t < tokens; ++t)
+            tree.tree.push_back((std::uint64_t{2} << t) - 1);
+    const std::string wrong = device_rig::underSchedules(
+        [&](StreamHandle stream) { return device_rig::compareBits(outputs(tree, 1, stream), outputs(c, 1, stream)); });
     QVERIFY2(wrong.empty(), wrong.c_str());
 }
 
