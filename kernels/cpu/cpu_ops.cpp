@@ -3,6 +3,7 @@
 
 #include "kernels/checks.h"
 #include "kernels/cpu/attention_tile.h"
+#include "kernels/cpu/level_choice.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,23 +13,6 @@ namespace kernels {
 namespace {
 
 constexpr std::int64_t floatsPerPart = 8192; // less work than this is not worth another thread
-
-LevelKernels kernelsOf(Isa isa)
-{
-    switch (isa) {
-#if defined(__x86_64__)
-    case Isa::Avx2:
-        return avx2Kernels();
-    case Isa::Avx512:
-        return avx512Kernels();
-    case Isa::Avx512Vnni:
-    case Isa::Amx: // tiles are half empty with scales for every 32 k, so products run on VNNI (kernels/README.md)
-        return avx512VnniKernels();
-#endif
-    default:
-        return scalarKernels();
-    }
-}
 
 const PackedPanels &own(const PackedWeight &weight)
 {

@@ -98,6 +98,9 @@ struct PanelScratch {
     float *mins;         ///< [2 x quantSliceBlocks, 16]
     float *columns;      ///< [floatSliceColumns, 16]
     float *gathered;     ///< [tileRows, 16]
+    /// The panel of the same layout that this thread will probably read next, to be fetched ahead; null: the one
+    /// behind.
+    const std::uint8_t *next;
 };
 
 /// A slice of a panel ready for the tile kernels.
@@ -190,6 +193,10 @@ struct LevelKernels {
     /// scores[i] = cap x tanh(scores[i] / cap)
     void (*softCap)(float *scores, float cap, int n);
     void (*scaleRow)(float *row, float factor, std::int64_t n);
+    /// Run the instructions of products with integers, or with floats, on registers alone, and return how many
+    /// operations (two for each product) they did.
+    double (*integerPeak)(std::int64_t rounds);
+    double (*floatPeak)(std::int64_t rounds);
     /// row = row x a + other x b
     void (*blendRow)(float *row, float a, const float *other, float b, std::int64_t n);
 };

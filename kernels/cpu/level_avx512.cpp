@@ -149,6 +149,26 @@ void finishRows(const float *tile, int rows, const float *bias, int count, bool 
     }
 }
 
+double floatPeak(std::int64_t rounds)
+{
+    const Z a = _mm512_set1_ps(0.5F);
+    Z sums[mostRows];
+#pragma GCC unroll 16
+    for (Z &sum : sums)
+        sum = _mm512_setzero_ps();
+    for (std::int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 16
+        for (Z &sum : sums) {
+            sum = _mm512_fmadd_ps(a, a, sum);
+            __asm__("" : "+v"(sum));
+        }
+    }
+#pragma GCC unroll 16
+    for (const Z &sum : sums)
+        __asm__ volatile("" : : "v"(sum)); // sums that nobody wants would not be worked out
+    return static_cast<double>(rounds) * mostRows * 32;
+}
+
 } // namespace
 
 LevelKernels avx512Kernels()
@@ -159,6 +179,7 @@ LevelKernels avx512Kernels()
     kernels.exponentials = exponentials;
     kernels.largest = largest;
     kernels.finishRows = finishRows;
+    kernels.floatPeak = floatPeak;
     addKvKernelsAvx512(kernels);
     return kernels;
 }

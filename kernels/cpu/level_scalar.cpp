@@ -278,6 +278,39 @@ void blendRow(float *row, float a, const float *other, float b, std::int64_t n)
         row[i] = row[i] * a + other[i] * b;
 }
 
+// Scalar products have no instructions of their own kind, so the peak is what the compiler makes of plain loops.
+double integerPeak(std::int64_t rounds)
+{
+    constexpr int lanes = 64;
+    std::int8_t a[lanes];
+    std::int32_t sums[lanes] = {};
+    for (int i = 0; i < lanes; ++i)
+        a[i] = static_cast<std::int8_t>(i);
+    for (std::int64_t round = 0; round < rounds; ++round) {
+        for (int i = 0; i < lanes; ++i)
+            sums[i] += a[i] * a[lanes - 1 - i];
+        a[round % lanes] = static_cast<std::int8_t>(sums[round % lanes]);
+    }
+    __asm__ volatile("" : : "r"(sums) : "memory"); // sums that nobody wants would not be worked out
+    return static_cast<double>(rounds) * lanes * 2;
+}
+
+double floatPeak(std::int64_t rounds)
+{
+    constexpr int lanes = 32;
+    float a[lanes];
+    float sums[lanes] = {};
+    for (int i = 0; i < lanes; ++i)
+        a[i] = static_cast<float>(i) * 1e-6F;
+    for (std::int64_t round = 0; round < rounds; ++round) {
+        for (int i = 0; i < lanes; ++i)
+            sums[i] += a[i] * a[lanes - 1 - i];
+        a[round % lanes] = sums[round % lanes] * 1e-6F;
+    }
+    __asm__ volatile("" : : "r"(sums) : "memory"); // sums that nobody wants would not be worked out
+    return static_cast<double>(rounds) * lanes * 2;
+}
+
 } // namespace
 
 LevelKernels scalarKernels()
@@ -298,6 +331,8 @@ LevelKernels scalarKernels()
     kernels.gatedRows[4] = swigluClampedRow;
     kernels.rmsNormRow = rmsNormRow;
     kernels.layerNormRow = layerNormRow;
+    kernels.integerPeak = integerPeak;
+    kernels.floatPeak = floatPeak;
     addKvKernelsScalar(kernels);
     kernels.largest = largest;
     kernels.exponentials = exponentials;

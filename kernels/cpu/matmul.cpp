@@ -23,6 +23,12 @@ std::vector<WeightTile> tilesOf(const PackedPanels &weight, const TensorView &x,
     return tiles;
 }
 
+/// What can be fetched while `panel` is read: planes lie alike in panels of one layout only.
+const std::uint8_t *nextOf(const PackedPanels::Panel &panel, const PackedPanels::Panel &next)
+{
+    return panel.layout->panelBytes == next.layout->panelBytes ? next.data : nullptr;
+}
+
 void addBias(const float *bias, int count, int rows, float *tile)
 {
     for (int r = 0; r < rows; ++r) {
@@ -102,17 +108,21 @@ void Matmul::prepare(std::span<const WeightTile> tiles, const TensorView &x)
 
 template<typename Body> void Matmul::overTiles(std::int64_t panels, std::size_t tiles, Body body)
 {
-    const auto threads = static_cast<std::size_t>(m_pool.threads());
-    if (m_workers.size() < threads)
-        m_workers.resize(threads);
-    const std::int64_t share = (panels + m_pool.threads() * partsPerThread - 1) / (m_pool.threads() * partsPerThread);
-    const std::int64_t perPart = std::clamp<std::int64_t>(share, 1, panelsPerPart);
-    const std::int64_t panelParts = (panels + perPart - 1) / perPart;
-    m_pool.run(static_cast<int>(panelParts * static_cast<std::int64_t>(tiles)), [&](int part, int thread) {
+    const std::int64_t threads = m_pool.threads();
+    if (m_workers.size() < static_cast<std::size_t>(threads))
+        m_workers.resize(static_cast<std::size_t>(threads));
+    // Parts differ by a panel at most, so that threads end together.
+    const std::int64_t most = (panels + panelsPerPart - 1) / panelsPerPart;
+    const std::int64_t parts = std::max(std::min(panels, threads * partsPerThread), most);
+    m_pool.run(static_cast<int>(parts * static_cast<std::int64_t>(tiles)), [&](int part, int thread) {
         Worker worker(m_workers[static_cast<std::size_t>(thread)]);
-        const std::int64_t firstPanel = part % panelParts * perPart;
-        for (std::int64_t p = firstPanel; p < std::min(panels, firstPanel + perPart); ++p)
-            body(p, static_cast<std::size_t>(part / panelParts), worker);
+        const std::int64_t index = part % parts;
+        const std::int64_t end = panels * (index + 1) / parts;
+        for (std::int64_t p = panels * index / parts; p < end; ++p) {
+            // Threads that are equally fast take every so many-th part.
+            const std::int64_t next = p + 1 < end ? p + 1 : panels * (index + threads) / parts;
+            body(p, next < panels ? next : p, static_cast<std::size_t>(part / parts), worker);
+        }
     });
 }
 
@@ -158,13 +168,15 @@ void Matmul::linear(std::span<const WeightTile> tiles, const TensorView &x, cons
     if (tiles.empty())
         return;
     prepare(tiles, x);
-    overTiles(tiles[0].weight->panels(), tiles.size(), [&](std::int64_t p, std::size_t index, Worker &worker) {
-        const WeightTile &tile = tiles[index];
-        const PackedPanels::Panel panel = tile.weight->panel(p);
-        panelProducts(panel, static_cast<std::int64_t>(index), tile.range, worker, worker.tile);
-        const float *panelBias = tile.bias != nullptr ? tile.bias + panel.firstRow : nullptr;
-        finish(worker.tile, tile.range, panelBias, panel, accumulate, out, outRows);
-    });
+    overTiles(tiles[0].weight->panels(), tiles.size(),
+              [&](std::int64_t p, std::int64_t next, std::size_t index, Worker &worker) {
+                  const WeightTile &tile = tiles[index];
+                  const PackedPanels::Panel panel = tile.weight->panel(p);
+                  worker.scratch.next = nextOf(panel, tile.weight->panel(next));
+                  panelProducts(panel, static_cast<std::int64_t>(index), tile.range, worker, worker.tile);
+                  const float *panelBias = tile.bias != nullptr ? tile.bias + panel.firstRow : nullptr;
+                  finish(worker.tile, tile.range, panelBias, panel, accumulate, out, outRows);
+              });
 }
 
 void Matmul::gated(std::span<const WeightTile> tiles, Activation activation, const TensorView &x, const TensorView &out,
@@ -175,11 +187,13 @@ void Matmul::gated(std::span<const WeightTile> tiles, Activation activation, con
     prepare(tiles, x);
     const GatedRow activate = m_level.gatedRows[static_cast<std::size_t>(activation)];
     const std::int64_t half = tiles[0].weight->panels() / 2;
-    overTiles(half, tiles.size(), [&](std::int64_t p, std::size_t index, Worker &worker) {
+    overTiles(half, tiles.size(), [&](std::int64_t p, std::int64_t next, std::size_t index, Worker &worker) {
         const WeightTile &tile = tiles[index];
         const PackedPanels::Panel gate = tile.weight->panel(p);
         const PackedPanels::Panel up = tile.weight->panel(half + p);
+        worker.scratch.next = nextOf(gate, up);
         panelProducts(gate, static_cast<std::int64_t>(index), tile.range, worker, worker.tile);
+        worker.scratch.next = nextOf(up, tile.weight->panel(next));
         panelProducts(up, static_cast<std::int64_t>(index), tile.range, worker, worker.secondTile);
         if (tile.bias != nullptr) {
             addBias(tile.bias + gate.firstRow, gate.rows, tile.range.rows, worker.tile);

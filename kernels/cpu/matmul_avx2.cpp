@@ -359,6 +359,7 @@ LevelKernels avx2Kernels()
     addRowKernelsAvx2(kernels);
     addKvKernelsAvx2(kernels);
     addGatedKernelsAvx2(kernels);
+    addPeakKernelsAvx2(kernels);
     return kernels;
 }
 

@@ -164,7 +164,8 @@ void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const Quan
                 int rows, const PanelScratch &scratch, float *tile)
 {
     if (rows == 1 && layout.scales != PanelScales::Raw)
-        return rowProductsAvx512Vnni(layout, panel, x, second, tile);
+        return rowProductsAvx512Vnni(layout, panel, scratch.next != nullptr ? scratch.next : panel + layout.panelBytes,
+                                     x, second, tile);
     const int bytesPerBlock = (layout.byteLines + layout.nibbleLines + layout.bitLines) * lineBytes;
     // Splitting nibbles costs no more than loading bytes that were split before, so only other forms are unpacked.
     const bool direct = layout.values == PanelValues::Small || layout.byteLines != 0;
@@ -182,12 +183,33 @@ void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const Quan
     }
 }
 
+double integerPeak(std::int64_t rounds)
+{
+    const I a = _mm512_set1_epi8(3);
+    I sums[mostRows];
+#pragma GCC unroll 16
+    for (I &sum : sums)
+        sum = _mm512_setzero_si512();
+    for (std::int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 16
+        for (I &sum : sums) {
+            sum = _mm512_dpbusd_epi32(sum, a, a);
+            hide(sum);
+        }
+    }
+#pragma GCC unroll 16
+    for (const I &sum : sums)
+        __asm__ volatile("" : : "v"(sum)); // sums that nobody wants would not be worked out
+    return static_cast<double>(rounds) * mostRows * 128;
+}
+
 } // namespace
 
 LevelKernels avx512VnniKernels()
 {
     LevelKernels kernels = avx512Kernels();
     kernels.quantPanel = quantPanel;
+    kernels.integerPeak = integerPeak;
     return kernels;
 }
 

@@ -140,7 +140,7 @@ struct ScalePlanes {
     const std::uint8_t *mins;
     const std::uint8_t *superScales;
     const std::uint8_t *superMins;
-    std::size_t panelBytes;
+    std::int64_t toNext; ///< from a panel to the one that is fetched ahead
 };
 
 /// Scales and minimums of 16 rows.
@@ -179,10 +179,10 @@ inline __attribute__((always_inline)) void prefetchScales(const ScalePlanes &pla
 {
     constexpr int size = K::scales == PanelScales::Half ? 2 : K::scales == PanelScales::Single ? 4 : 1;
     constexpr int minSize = K::scales == PanelScales::Half ? 2 : 1;
-    const std::int64_t at = block * K::groups * panelRows + static_cast<std::int64_t>(planes.panelBytes);
-    _mm_prefetch(reinterpret_cast<const char *>(planes.scales) + at * size, _MM_HINT_T0);
+    const std::int64_t at = block * K::groups * panelRows;
+    _mm_prefetch(reinterpret_cast<const char *>(planes.scales + planes.toNext) + at * size, _MM_HINT_T0);
     if constexpr (K::hasMin)
-        _mm_prefetch(reinterpret_cast<const char *>(planes.mins) + at * minSize, _MM_HINT_T0);
+        _mm_prefetch(reinterpret_cast<const char *>(planes.mins + planes.toNext) + at * minSize, _MM_HINT_T0);
 }
 
 /// What a sum starts with: the offset of the numbers times the activations, `minus128` being -128 x their sum.
@@ -196,6 +196,7 @@ template<typename K> inline __attribute__((always_inline)) I startOf(std::int32_
 /// What a kernel needs besides the panel.
 struct RowCall {
     ScalePlanes planes;
+    std::int64_t panelBytes;
     I table;
     int offsetShift; ///< the offset of the numbers is 128 >> offsetShift
 };
@@ -233,9 +234,12 @@ __attribute__((noinline)) void row(const RowCall &call, const std::uint8_t *pane
         const int last = blocks - first < quantSliceBlocks ? blocks : first + quantSliceBlocks;
         for (int b = first; b < last; ++b) {
             const std::uint8_t *block = panel + b * blockBytes;
+            const std::int64_t ahead = b * blockBytes + prefetchBytes;
+            const std::uint8_t *fetched =
+                panel + (ahead < call.panelBytes ? ahead : ahead - call.panelBytes + call.planes.toNext);
 #pragma GCC unroll 8
             for (int i = 0; i < K::lines; ++i)
-                _mm_prefetch(reinterpret_cast<const char *>(block) + prefetchBytes + i * lineBytes, _MM_HINT_T0);
+                _mm_prefetch(reinterpret_cast<const char *>(fetched) + i * lineBytes, _MM_HINT_T0);
             prefetchScales<K>(call.planes, b);
             f = addBlock<K>(f, call, block, b, x.numbers + b * blockWidth, x.blocks[b],
                             K::groups == 2 ? x.halves + b * 2 : nullptr);
@@ -302,11 +306,12 @@ int offsetShiftOf(const PanelLayout &layout)
 
 } // namespace
 
-void rowProductsAvx512Vnni(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x,
-                           const SecondTerms &second, float *tile)
+void rowProductsAvx512Vnni(const PanelLayout &layout, const std::uint8_t *panel, const std::uint8_t *next,
+                           const QuantRows &x, const SecondTerms &second, float *tile)
 {
     const RowCall call{{panel + layout.scaleAt, panel + layout.minAt, panel + layout.superScaleAt,
-                        panel + layout.superMinAt, layout.panelBytes},
+                        panel + layout.superMinAt, next - panel},
+                       static_cast<std::int64_t>(layout.panelBytes),
                        tableOf(layout.values),
                        offsetShiftOf(layout)};
     kernelOf(layout)(call, panel, layout.blocks, x, second, tile);
