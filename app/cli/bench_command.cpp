@@ -54,6 +54,9 @@ Json rowJson(const engine::BenchRow &row, const engine::ModelInfo &info)
                 {"bandwidth_gbps", row.bandwidthGbps},
                 {"roofline_gbps", row.rooflineGbps},
                 {"roofline_fraction", row.rooflineFraction},
+                {"gflops", row.gflops},
+                {"peak_gflops", row.peakGflops},
+                {"peak_fraction", row.peakFraction},
                 {"threads", info.effective.threads},
                 {"isa", info.isa},
                 {"kv_cache_dtype", engine::kvTypesText(info.effective.kv)},
@@ -62,12 +65,20 @@ Json rowJson(const engine::BenchRow &row, const engine::ModelInfo &info)
 
 std::string rowText(const engine::BenchRow &row)
 {
-    char line[200];
-    std::snprintf(line, sizeof line,
-                  "%-10s depth %-6d %10.1f +/- %-8.1f tokens/s  median %10.1f  %6.1f GB/s, %3.0f %% of %.1f GB/s\n",
-                  row.test.c_str(), row.depth, row.tokensPerSecond.mean, row.tokensPerSecond.stdev,
-                  row.tokensPerSecond.median, row.bandwidthGbps, row.rooflineFraction * 100.0, row.rooflineGbps);
-    return line;
+    char line[300];
+    std::snprintf(
+        line, sizeof line,
+        "%-10s depth %-6d %10.1f +/- %-8.1f tokens/s  median %10.1f  %6.1f MB a token, %6.1f GB/s, %3.0f %% of "
+        "%.1f GB/s",
+        row.test.c_str(), row.depth, row.tokensPerSecond.mean, row.tokensPerSecond.stdev, row.tokensPerSecond.median,
+        row.bytesPerToken / 1e6, row.bandwidthGbps, row.rooflineFraction * 100.0, row.rooflineGbps);
+    std::string text = line;
+    if (row.gflops > 0) {
+        std::snprintf(line, sizeof line, ", %6.1f GFLOP/s, %3.0f %% of %.0f", row.gflops, row.peakFraction * 100.0,
+                      row.peakGflops);
+        text += line;
+    }
+    return text + "\n";
 }
 
 void bench(const BenchCommandOptions &o, Context &context)

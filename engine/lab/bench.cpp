@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/lab/bench.h"
 
+#include "engine/api/peak.h"
+#include "engine/lab/bench_operations.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -87,6 +90,32 @@ void addBandwidth(BenchRow &row, double roofline)
     row.rooflineFraction = roofline > 0 ? row.bandwidthGbps * 1e9 / roofline : 0;
 }
 
+/// What the matrix products of a model come to, and how fast the machine could be at them.
+struct Arithmetic {
+    std::optional<ModelOperations> operations;
+    PeakRates peak;
+
+    explicit Arithmetic(const ModelInfo &info)
+    {
+        if (info.backend != "cpu")
+            return;
+        operations = countOperations(inspectModel(info.path, true, true));
+        peak = measurePeakRates(info.isa, info.effective.threads);
+    }
+
+    /// `headShare`: tokens whose logits are wanted, of all.
+    void addTo(BenchRow &row, double headShare) const
+    {
+        if (!operations)
+            return;
+        TokenOperations token = operations->body;
+        token += operations->head * headShare;
+        row.gflops = token.all() * row.tokensPerSecond.median / 1e9;
+        row.peakGflops = token.all() / (token.integer / peak.integer + token.floating / peak.floating) / 1e9;
+        row.peakFraction = row.gflops / row.peakGflops;
+    }
+};
+
 /// Of the KV cache, by one token behind `context` others: layers with a window read no more than that.
 double kvBytesRead(const ModelInfo &info, double context)
 {
@@ -118,6 +147,7 @@ void runBench(RequestRunner &runner, Engine &engine, const ModelInfo &info, cons
 {
     std::mt19937_64 random(options.seed);
     const double roofline = measureReadBandwidth(info.effective.threads);
+    const Arithmetic arithmetic(info);
     const auto repeat = [&options](const std::function<double()> &measure) {
         static_cast<void>(measure()); // the first pass touches weights, workspace and KV pages for the first time
         std::vector<double> rates;
@@ -135,6 +165,7 @@ void runBench(RequestRunner &runner, Engine &engine, const ModelInfo &info, cons
         row.bytesPerToken =
             static_cast<double>(info.bytesPerToken) / std::min(tokens, info.effective.limits.maxNumBatchedTokens);
         addBandwidth(row, roofline);
+        arithmetic.addTo(row, 1.0 / tokens);
         onRow(row);
     }
     for (const int tokens : options.generates)
@@ -153,6 +184,7 @@ void runBench(RequestRunner &runner, Engine &engine, const ModelInfo &info, cons
                 row.bytesPerToken = static_cast<double>(info.bytesPerToken) / batch
                     + kvBytesRead(info, std::max(depth, 1) + tokens / 2.0);
                 addBandwidth(row, roofline);
+                arithmetic.addTo(row, 1.0);
                 onRow(row);
             }
 }

@@ -40,6 +40,9 @@ struct BenchRow {
     double bandwidthGbps = 0; ///< bytesPerToken * median rate, 1e9 bytes a second
     double rooflineGbps = 0;  ///< measured read bandwidth of this machine with the same threads
     double rooflineFraction = 0;
+    double gflops = 0;       ///< 1e9 operations a second of the matrix products; 0 when they could not be counted
+    double peakGflops = 0;   ///< measured, of the instructions that they use, in the mix of the model's types
+    double peakFraction = 0; ///< gflops / peakGflops
 };
 
 /// Runs every test in turn on the loaded model and hands each row to `onRow`. The model should be loaded without

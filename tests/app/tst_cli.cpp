@@ -362,6 +362,9 @@ void CliTest::benchNamesItsTests()
         QVERIFY(row["bytes_per_token"].toDouble() > 0);
         QVERIFY(row["roofline_gbps"].toDouble() > 0);
         QVERIFY(row["roofline_fraction"].toDouble() > 0);
+        QVERIFY(row["gflops"].toDouble() > 0);
+        QVERIFY(row["peak_gflops"].toDouble() > row["gflops"].toDouble());
+        QVERIFY(row["peak_fraction"].toDouble() > 0);
     }
     QCOMPARE(tests.join(','), "pp16 d0,tg4 d0,tg4@2 d0,tg4 d8,tg4@2 d8");
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/api/peak.h"
 #include "engine/lab/bench.h"
+#include "engine/lab/bench_operations.h"
+#include "kernels/ops.h"
 
 #include <QTest>
 
@@ -10,6 +13,8 @@ private slots:
     void spreadOfKnownValues();
     void spreadOfOneValue();
     void bandwidthIsPlausible();
+    void peaksArePlausible();
+    void operationsOfKnownTensors();
 };
 
 void BenchTest::spreadOfKnownValues()
@@ -33,6 +38,41 @@ void BenchTest::bandwidthIsPlausible()
 {
     const double bytesPerSecond = engine::measureReadBandwidth(2);
     QVERIFY2(bytesPerSecond > 1e8 && bytesPerSecond < 5e12, qPrintable(QString::number(bytesPerSecond)));
+}
+
+void BenchTest::peaksArePlausible()
+{
+    double last = 0;
+    for (const std::string &level : kernels::availableIsaLevels()) {
+        const engine::PeakRates rates = engine::measurePeakRates(level, 1);
+        QVERIFY2(rates.integer > 1e8 && rates.integer < 1e14, level.c_str());
+        QVERIFY2(rates.floating > 1e8 && rates.floating < 1e13, level.c_str());
+        QVERIFY2(rates.integer > last / 4, level.c_str()); // a higher level is not much slower, whatever else runs
+        last = rates.integer;
+    }
+}
+
+void BenchTest::operationsOfKnownTensors()
+{
+    engine::ModelDescription model;
+    model.format = "gguf";
+    model.metadataJson = {{"llama.expert_count", "8"}, {"llama.expert_used_count", "2"}};
+    model.tensors = {{"token_embd.weight", "Q8_0", {64, 100}, 0, 0},
+                     {"blk.0.attn_q.weight", "F16", {64, 32}, 0, 0},
+                     {"blk.0.attn_norm.weight", "F32", {64}, 0, 0},
+                     {"blk.0.ffn_up_exps.weight", "Q4_0", {64, 128, 8}, 0, 0}};
+    auto operations = engine::countOperations(model);
+    QVERIFY(operations.has_value());
+    QCOMPARE(operations->head.integer, 2.0 * 6400); // tied
+    QCOMPARE(operations->body.floating, 2.0 * 64 * 32);
+    QCOMPARE(operations->body.integer, 2.0 * 64 * 128 * 2);
+    model.tensors.push_back({"output.weight", "F32", {64, 100}, 0, 0});
+    operations = engine::countOperations(model);
+    QCOMPARE(operations->head.integer, 0.0);
+    QCOMPARE(operations->head.floating, 2.0 * 6400);
+    QCOMPARE(operations->body.integer, 2.0 * 64 * 128 * 2);
+    model.format = "safetensors";
+    QVERIFY(!engine::countOperations(model).has_value());
 }
 
 QTEST_GUILESS_MAIN(BenchTest)
