@@ -77,13 +77,19 @@ void checkRoute(const TensorView &logits, const RouterShape &shape, const Tensor
     CHECK(ids.shape == weights.shape && ids.shape[0] == logits.shape[0] && ids.shape[1] == shape.expertsUsed);
 }
 
-void checkExperts(std::span<const PackedWeight *const> weights, const TensorView &ids,
-                  std::span<const float *const> bias)
+void checkExpertShapes(std::span<const PackedWeight *const> weights, const TensorView &ids,
+                       std::span<const float *const> bias)
 {
     CHECK(!weights.empty() && (bias.empty() || bias.size() == weights.size()));
     for (const PackedWeight *weight : weights)
         CHECK(weight->rows() == weights[0]->rows() && weight->columns() == weights[0]->columns());
     CHECK(ids.rank == 2 && ids.dtype == DType::I32 && ids.strides[0] == ids.shape[1]);
+}
+
+void checkExperts(std::span<const PackedWeight *const> weights, const TensorView &ids,
+                  std::span<const float *const> bias)
+{
+    checkExpertShapes(weights, ids, bias);
     for (std::int64_t i = 0; i < ids.elements(); ++i)
         CHECK(ids.as<std::int32_t>()[i] >= 0 && ids.as<std::int32_t>()[i] < static_cast<std::int64_t>(weights.size()));
 }

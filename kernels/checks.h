@@ -16,6 +16,9 @@ void checkGated(const PackedWeight &gateUp);
 void checkNorm(const TensorView &x, const TensorView &out);
 void checkGatedAdd(const TensorView &x, const TensorView &gate, const TensorView &inout);
 void checkRoute(const TensorView &logits, const RouterShape &shape, const TensorView &ids, const TensorView &weights);
+/// As checkExperts, where the host cannot read the ids.
+void checkExpertShapes(std::span<const PackedWeight *const> weights, const TensorView &ids,
+                       std::span<const float *const> bias);
 /// The ids [tokens, k] of experts among `weights`, of which all have the shape of the first.
 void checkExperts(std::span<const PackedWeight *const> weights, const TensorView &ids,
                   std::span<const float *const> bias);
@@ -51,6 +54,8 @@ void checkParts(std::span<const WeightPart> parts);
 /// Rows that rowOf counts.
 [[nodiscard]] std::int64_t rowCount(const TensorView &view);
 
+/// Memory that can be had without swapping, or the largest number where the system does not say.
+[[nodiscard]] std::size_t availableHostBytes();
 /// Zeroed memory straight from the system. \throws Error OutOfMemory naming bytes asked for and free
 [[nodiscard]] std::unique_ptr<Buffer> allocateHost(std::size_t bytes);
 /// A stream on which every operation is finished when its call returns.

@@ -35,8 +35,16 @@ private:
     std::size_t m_bytes;
 };
 
-/// Memory that can be had without swapping, or the largest number where the system does not say.
-std::size_t availableBytes()
+[[noreturn]] void failMemory(std::size_t bytes, std::size_t available)
+{
+    throw Error(ErrorCode::OutOfMemory,
+                "not enough memory: " + std::to_string(bytes) + " bytes asked for, " + std::to_string(available)
+                    + " free");
+}
+
+} // namespace
+
+std::size_t availableHostBytes()
 {
     std::ifstream file("/proc/meminfo");
     std::string key;
@@ -50,19 +58,10 @@ std::size_t availableBytes()
     return std::numeric_limits<std::size_t>::max();
 }
 
-[[noreturn]] void failMemory(std::size_t bytes, std::size_t available)
-{
-    throw Error(ErrorCode::OutOfMemory,
-                "not enough memory: " + std::to_string(bytes) + " bytes asked for, " + std::to_string(available)
-                    + " free");
-}
-
-} // namespace
-
 std::unique_ptr<Buffer> allocateHost(std::size_t bytes)
 {
     // The system promises more than it has; without this look the process would be killed later, in a step.
-    const std::size_t available = availableBytes();
+    const std::size_t available = availableHostBytes();
     if (bytes > available)
         failMemory(bytes, available);
     void *data =

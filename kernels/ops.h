@@ -7,6 +7,7 @@
 #include "kernels/tensor_view.h"
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,12 @@ class Stream {
 public:
     virtual ~Stream() = default;
     virtual void synchronize() = 0;
+    /// While a stream plans, operations on it check what they are given, note the memory they will need besides, and
+    /// compute nothing; when planning ends, that memory is made. So the largest step, planned once, keeps every later
+    /// one from allocating, and what a device cannot do is refused before a step. Returns false, and nothing changes,
+    /// where operations need no such memory: then they compute as ever. \throws Error OutOfMemory
+    [[nodiscard]] virtual bool plan(bool) { return false; }
+    [[nodiscard]] virtual bool plans() const { return false; }
 };
 
 /// Memory of one device, freed with the object; zeroed when made.
@@ -99,8 +106,9 @@ class Ops {
 public:
     virtual ~Ops() = default;
 
-    [[nodiscard]] virtual std::string_view name() const = 0; ///< "reference", "cpu"
-    [[nodiscard]] virtual std::string_view isa() const = 0;  ///< "scalar", "avx2", "avx512", "avx512-vnni", "amx"
+    [[nodiscard]] virtual std::string_view name() const = 0; ///< "reference", "cpu", "cuda"
+    [[nodiscard]] virtual std::string_view isa()
+        const = 0; ///< "scalar", "avx2", "avx512", "avx512-vnni", "amx", "simt"
     [[nodiscard]] virtual int threads() const = 0;
     /// Changes the number of worker threads; between steps only. Results do not depend on it.
     virtual void setThreads(int threads) = 0;
@@ -108,9 +116,19 @@ public:
     [[nodiscard]] virtual std::unique_ptr<Stream> makeStream() = 0;
     /// \throws Error OutOfMemory naming bytes asked for
     [[nodiscard]] virtual std::unique_ptr<Buffer> allocate(std::size_t bytes) = 0;
+    /// Memory of the host that transfer() is fast with. \throws Error OutOfMemory
+    [[nodiscard]] virtual std::unique_ptr<Buffer> allocateStaging(std::size_t bytes);
+    /// Bytes free on a device with memory of its own, which the host reads and writes by transfer() alone; nothing
+    /// where the device computes in the host's memory.
+    [[nodiscard]] virtual std::optional<std::size_t> freeOwnMemory() const { return std::nullopt; }
+    /// Copies bytes of the host or the device to either, in the order of the stream: what is read must stay as it is,
+    /// and what is written be left alone, until the stream was synchronised.
+    virtual void transfer(const void *from, void *to, std::size_t bytes, Stream &stream);
 
     /// Whether `pack` and `linear` take weights of this type.
     [[nodiscard]] virtual bool supportsWeight(DType type) const = 0;
+    /// Whether keys and values may be stored as `type` on this device.
+    [[nodiscard]] virtual bool supportsKv(DType type) const { return isKvType(type); }
     /// Packs parts stacked along the rows; all have the same columns, types may differ. The part data must stay
     /// valid only during the call unless keepsSource() is true. \throws Error Refused for an unsupported type
     [[nodiscard]] virtual std::unique_ptr<PackedWeight> pack(std::span<const WeightPart> parts) = 0;
@@ -185,8 +203,9 @@ public:
     virtual void copyBlock(const KvLayer &layer, int from, int to, Stream &stream) = 0;
 };
 
-/// Choices for a CPU backend.
+/// Choices for a backend; `reference` and `isa` are for the CPU.
 struct OpsOptions {
+    std::string device = "cpu"; ///< cpu, or simt: CUDA kernels in an emulator on the CPU, in test builds
     bool reference = false;
     int threads = 0;          ///< 0 = cores
     std::string isa = "auto"; ///< auto, scalar, avx2, avx512, avx512-vnni, amx

@@ -84,9 +84,9 @@ bool isCudaList(std::string_view text)
 
 void checkDevice(const std::string &device)
 {
-    if (device == "auto" || device == "cpu")
+    if (device == "auto" || device == "cpu" || device == "simt")
         return;
-    if (device == "simt" || isCudaList(device))
+    if (isCudaList(device))
         throw Error(ErrorCode::NoDevice, "--device " + device + ": this program has no CUDA backend; found cpu only");
     wrongOption("--device", "\"" + device + "\"", "auto, cpu, cuda:N[,cuda:N...] or simt");
 }
@@ -134,7 +134,9 @@ void addModelOptions(CLI::App &command, ModelOptions &o)
                     "a .gguf file (the first shard of a set), a Hugging Face folder, or the name of an installed model")
         ->required();
     const std::string group = "Loading";
-    command.add_option("--device", o.device, "auto, cpu, cuda:0[,cuda:1...] or simt")
+    command
+        .add_option("--device", o.device,
+                    "auto, cpu, cuda:0[,cuda:1...], or simt (the CUDA kernels in an emulator, in test builds)")
         ->capture_default_str()
         ->group(group);
     command.add_option("--threads", o.threads, "CPU worker threads (default: cores)")

@@ -57,7 +57,7 @@ struct ServingBaselines {
 
 /// Everything that loading a model needs to know. Requested values; ModelInfo holds the effective ones.
 struct EngineConfig : AdmissionRules {
-    std::string device = "auto"; ///< auto, cpu
+    std::string device = "auto"; ///< auto, cpu, or simt in test builds
     int threads = 0;             ///< 0 = cores
     std::string isa = "auto";
     BackendKind backend = BackendKind::Auto;

@@ -2,7 +2,6 @@
 #include "engine/cache/kv_cache.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 namespace engine {
@@ -107,6 +106,7 @@ void KvCache::copyBlock(const BlockCopy &copy, kernels::Stream &stream)
 
 void KvCache::moveTokens(KvCache &from, std::span<const SlotMove> moves)
 {
+    const std::unique_ptr<kernels::Stream> stream = m_ops.makeStream();
     KvShape same = from.m_shape;
     same.blockTokens = m_shape.blockTokens;
     CHECK(same == m_shape);
@@ -118,8 +118,8 @@ void KvCache::moveTokens(KvCache &from, std::span<const SlotMove> moves)
                 CHECK(slot >= 0 && slot / in.blockTokens < in.blocks);
                 return rowsOf(in, slot / in.blockTokens) + static_cast<std::size_t>(slot % in.blockTokens) * rowBytes;
             };
-            std::memcpy(addressOf(target, what.to), addressOf(source, what.from),
-                        static_cast<std::size_t>(what.tokens) * rowBytes);
+            m_ops.transfer(addressOf(source, what.from), addressOf(target, what.to),
+                           static_cast<std::size_t>(what.tokens) * rowBytes, *stream);
         };
         copy([head](const kernels::KvLayer &in, int block) { return in.keys(block, head); }, target.keyRowBytes());
         if (!m_shape.keysOnly)
@@ -130,6 +130,7 @@ void KvCache::moveTokens(KvCache &from, std::span<const SlotMove> moves)
         for (const SlotMove &what : moves)
             for (int head = 0; what.window == holdsWindow(index) && head < m_shape.kvHeads; ++head)
                 move(what, index, head);
+    stream->synchronize();
 }
 
 } // namespace engine

@@ -74,7 +74,7 @@ public:
     /// Queues on `stream` a copy of one block over another in every layer of its kind. \pre from != to
     void copyBlock(const BlockCopy &copy, kernels::Stream &stream);
 
-    /// Copies tokens out of another pool of the same model, whose blocks may be of another size. Host memory only.
+    /// Copies tokens out of another pool of the same model, whose blocks may be of another size.
     /// \pre both shapes differ in blockTokens alone; every move lies within both pools
     void moveTokens(KvCache &from, std::span<const SlotMove> moves);
 

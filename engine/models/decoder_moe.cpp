@@ -71,17 +71,25 @@ void MoeFeedForward::run(TensorView x, TensorView target, bool accumulate, Decod
     const TensorView inner = step.scratch.take(step.tokens * used, m_moe.intermediate);
     m_ops.linear(*m_routerWeight, x, logits, floats(m_routerBias), step.stream);
     m_ops.route(logits, m_router, ids, weights, step.stream);
-    if (step.onRoute != nullptr) {
-        step.stream.synchronize();
-        const auto count = static_cast<std::size_t>(ids.elements());
-        (*step.onRoute)({step.layer, m_moe.expertsUsed, {ids.as<std::int32_t>(), count}, {weights.as<float>(), count}});
-    }
+    if (step.onRoute != nullptr && !step.stream.plans())
+        reportChoice(ids, weights, step);
     m_ops.expertsGated(m_gateUp, m_activation, x, ids, m_gateUpBiases, inner, step.stream);
     if (!accumulate)
         m_ops.zero(target, step.stream);
     m_ops.expertsCombine(m_down, inner, ids, weights, m_downBiases, target, step.stream);
     if (m_sharedGateUp)
         addShared(x, target, step);
+}
+
+void MoeFeedForward::reportChoice(TensorView ids, TensorView weights, DecoderStep &step)
+{
+    const auto count = static_cast<std::size_t>(ids.elements());
+    std::vector<std::int32_t> chosen(count);
+    std::vector<float> weighed(count);
+    m_ops.transfer(ids.data, chosen.data(), count * sizeof(std::int32_t), step.stream);
+    m_ops.transfer(weights.data, weighed.data(), count * sizeof(float), step.stream);
+    step.stream.synchronize();
+    (*step.onRoute)({step.layer, m_moe.expertsUsed, chosen, weighed});
 }
 
 void MoeFeedForward::addShared(TensorView x, TensorView target, DecoderStep &step)

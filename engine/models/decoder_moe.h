@@ -26,6 +26,7 @@ private:
 
     void loadExperts(int layer, WeightLoader &loader);
     void loadBiases(int layer, WeightLoader &loader);
+    void reportChoice(kernels::TensorView ids, kernels::TensorView weights, DecoderStep &step);
     void addShared(kernels::TensorView x, kernels::TensorView target, DecoderStep &step);
 
     kernels::Ops &m_ops;

@@ -150,7 +150,9 @@ Tensor WeightLoader::upload(std::span<const float> values)
     if (values.empty())
         return {};
     Tensor tensor(m_ops, kernels::DType::F32, std::array{static_cast<std::int64_t>(values.size())});
-    std::copy(values.begin(), values.end(), tensor.view().as<float>());
+    const std::unique_ptr<kernels::Stream> stream = m_ops.makeStream();
+    m_ops.transfer(values.data(), tensor.view().data, values.size_bytes(), *stream);
+    stream->synchronize();
     return tensor;
 }
 

@@ -172,6 +172,10 @@ ModelShape shapeOf(const ModelConfig &model)
 
 std::unique_ptr<AttentionProbe> makeAttentionProbe(const std::string &path, const EngineConfig &config)
 {
+    if (config.device != "auto" && config.device != "cpu")
+        throw Error(ErrorCode::InvalidArgument,
+                    "attention is measured beside its score matrix on the CPU, found device " + config.device
+                        + ", wanted cpu");
     const std::unique_ptr<Checkpoint> checkpoint = openModelFiles(path);
     const ModelConfig model = familyOf(*checkpoint).readConfig(*checkpoint);
     const LayerConfig &layer = model.layer.front();

@@ -72,6 +72,16 @@ public:
     {
         return m_ops->allocate(bytes);
     }
+    [[nodiscard]] std::unique_ptr<kernels::Buffer> allocateStaging(std::size_t bytes) override
+    {
+        return m_ops->allocateStaging(bytes);
+    }
+    [[nodiscard]] std::optional<std::size_t> freeOwnMemory() const override { return m_ops->freeOwnMemory(); }
+    void transfer(const void *from, void *to, std::size_t bytes, kernels::Stream &stream) override
+    {
+        m_ops->transfer(from, to, bytes, stream);
+    }
+    [[nodiscard]] bool supportsKv(kernels::DType type) const override { return m_ops->supportsKv(type); }
     [[nodiscard]] bool supportsWeight(kernels::DType type) const override { return m_ops->supportsWeight(type); }
     [[nodiscard]] bool keepsSource() const override { return m_ops->keepsSource(); }
 
@@ -214,6 +224,11 @@ ChannelWatch::~ChannelWatch() = default;
 
 std::unique_ptr<kernels::Ops> ChannelWatch::around(std::unique_ptr<kernels::Ops> ops)
 {
+    if (ops->freeOwnMemory())
+        throw kernels::Error(kernels::ErrorCode::InvalidArgument,
+                             "activations can be watched where the host reads them, which device "
+                                 + std::string(ops->name()) + " (" + std::string(ops->isa())
+                                 + ") does not allow; wanted device cpu");
     return std::make_unique<WatchedOps>(std::move(ops), *m_state);
 }
 

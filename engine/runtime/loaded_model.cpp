@@ -34,9 +34,9 @@ void checkRules(const AdmissionRules &rules)
 void checkConfig(const EngineConfig &config)
 {
     checkRules(config);
-    if (config.device != "auto" && config.device != "cpu")
+    if (config.device != "auto" && config.device != "cpu" && config.device != "simt")
         throw Error(ErrorCode::NoDevice,
-                    "device " + utf8::quoted(config.device) + " is not available; this build has cpu");
+                    "device " + utf8::quoted(config.device) + " is not available; wanted auto, cpu or simt");
     if (!(config.memoryReserve >= 0.0 && config.memoryReserve <= 0.95))
         throw Error(ErrorCode::InvalidArgument,
                     "memory-reserve is " + std::to_string(config.memoryReserve) + "; wanted a share from 0 to 0.95");
@@ -47,11 +47,14 @@ void checkConfig(const EngineConfig &config)
 }
 
 /// What "auto" is. A model whose keys come from float32 weights keeps them so. So does a mixture of experts in floats
-/// of any kind: rounded keys would now and then take another expert than the model itself does.
-KvType ownKvType(const Checkpoint &checkpoint, const ModelConfig &model, BackendKind backend)
+/// of any kind: rounded keys would now and then take another expert than the model itself does. Not every device stores
+/// float32.
+KvType ownKvType(const Checkpoint &checkpoint, const ModelConfig &model, BackendKind backend, const kernels::Ops &ops)
 {
     if (backend == BackendKind::Reference)
         return KvType::F32;
+    if (!ops.supportsKv(kernels::DType::F32))
+        return KvType::F16;
     for (const char *part : {"attn_k", "attn_qkv", "attn_kv_a_mqa"}) {
         const TensorInfo *keys = checkpoint.find(layerTensor(0, part));
         if (keys == nullptr)
@@ -62,13 +65,19 @@ KvType ownKvType(const Checkpoint &checkpoint, const ModelConfig &model, Backend
     return KvType::F16;
 }
 
-/// The types in force: none of them is Auto.
-void resolveKvTypes(const Checkpoint &checkpoint, const ModelConfig &model, EngineConfig &config)
+/// The types in force: none of them is Auto. \throws Error InvalidArgument for one that the device does not store
+void resolveKvTypes(const Checkpoint &checkpoint, const ModelConfig &model, const kernels::Ops &ops,
+                    EngineConfig &config)
 {
     if (config.kv.type == KvType::Auto)
-        config.kv.type = ownKvType(checkpoint, model, config.backend);
+        config.kv.type = ownKvType(checkpoint, model, config.backend, ops);
     if (config.kv.valueType == KvType::Auto)
         config.kv.valueType = config.kv.type;
+    for (const KvType type : {config.kv.type, config.kv.valueType})
+        if (!ops.supportsKv(kvDType(type)))
+            throw Error(ErrorCode::InvalidArgument,
+                        "kv-cache-dtype is " + kvTypesText(config.kv) + "; device " + config.device
+                            + " stores no such keys and values, wanted f16, bf16, q8_0 or fp8");
 }
 
 KvTypes kvTypesOf(const ModelConfig &model, const KvPoolConfig &kv)
@@ -83,6 +92,8 @@ KvTypes kvTypesOf(const ModelConfig &model, const KvPoolConfig &kv)
 std::unique_ptr<kernels::Ops> openOps(const EngineConfig &config, Profile *profile)
 {
     kernels::OpsOptions options;
+    if (config.device != "auto")
+        options.device = config.device;
     options.reference = config.backend == BackendKind::Reference;
     options.threads = config.threads;
     options.isa = config.isa;
@@ -93,7 +104,7 @@ std::unique_ptr<kernels::Ops> openOps(const EngineConfig &config, Profile *profi
 /// Says early what would otherwise fail in the middle of packing, or be killed by the system.
 void checkMemory(const Checkpoint &checkpoint, const kernels::Ops &ops)
 {
-    const std::size_t free = availableMemoryBytes();
+    const std::size_t free = ops.freeOwnMemory().value_or(availableMemoryBytes());
     if (ops.keepsSource() || free == 0)
         return;
     std::size_t wanted = 0;
@@ -184,11 +195,11 @@ LoadedModel::LoadedModel(const std::string &path, const EngineConfig &config, co
     namingFile(path, [&] {
         const ModelFamily &family = familyOf(*m_checkpoint);
         const ModelConfig model = readModelConfig(*m_checkpoint);
-        resolveKvTypes(*m_checkpoint, model, m_info.effective);
-        const KvTypes kvTypes = kvTypesOf(model, m_info.effective.kv);
         if (config.profile)
             m_profile = std::make_unique<Profile>();
         std::unique_ptr<kernels::Ops> ops = openOps(config, m_profile.get());
+        resolveKvTypes(*m_checkpoint, model, *ops, m_info.effective);
+        const KvTypes kvTypes = kvTypesOf(model, m_info.effective.kv);
         if (wrap)
             ops = wrap(std::move(ops));
         const std::vector<ExpectedTensor> expected = family.tensors(model);
@@ -214,10 +225,12 @@ LoadedModel::LoadedModel(const std::string &path, const EngineConfig &config, co
     m_info.kvWindow = m_runner->model().config().keptWindow(m_info.effective.maxModelLen);
     m_info.kvWindowBytesPerToken =
         m_runner->model().config().kvShape(1, m_runner->kvTypes(), m_info.kvWindow).windowBytesPerBlock();
-    for (const std::string &note : {applyLimits(config.limits), applyKvPool(config.kv).note}) {
-        if (!note.empty())
-            m_info.warnings.push_back(note);
-    }
+    namingFile(path, [&] { // a device says here what of the model it cannot compute
+        for (const std::string &note : {applyLimits(config.limits), applyKvPool(config.kv).note}) {
+            if (!note.empty())
+                m_info.warnings.push_back(note);
+        }
+    });
     report(1.0, "ready");
 }
 
@@ -265,7 +278,7 @@ void LoadedModel::describe(const ModelConfig &model)
     m_info.contextLength = model.contextLength;
     m_info.backend = ops.name();
     m_info.isa = ops.isa();
-    m_info.effective.device = "cpu";
+    m_info.effective.device = m_info.effective.device == "auto" ? "cpu" : m_info.effective.device;
     m_info.effective.isa = ops.isa();
     m_info.effective.threads = ops.threads();
 }
@@ -295,7 +308,7 @@ KvPoolPlan LoadedModel::planKvPool(const KvPoolConfig &kv, const BatchLimits &li
     const KvShape shape = m_runner->model().config().kvShape(kv.blockTokens, m_runner->kvTypes(), m_info.kvWindow);
     const int maxModelLen = m_info.effective.maxModelLen;
     const std::int64_t perSequence = (std::int64_t{maxModelLen} + kv.blockTokens - 1) / kv.blockTokens;
-    const std::size_t free = availableMemoryBytes();
+    const std::size_t free = m_runner->ops().freeOwnMemory().value_or(availableMemoryBytes());
 
     std::int64_t blocks = wantedBlocks(kv, limits, shape, free);
     const std::int64_t least = (leastTokens + kv.blockTokens - 1) / kv.blockTokens;

@@ -33,6 +33,7 @@ void ModelRunner::resizeKv(const KvSizes &sizes)
 {
     if (!m_kv) {
         m_kv = newKv(sizes);
+        planSteps();
         return;
     }
     const KvShape oldShape = m_kv->shape();
@@ -41,7 +42,9 @@ void ModelRunner::resizeKv(const KvSizes &sizes)
     m_kv.reset(); // both pools at once might not fit
     try {
         m_kv = newKv(sizes);
+        planSteps();
     } catch (const kernels::Error &) {
+        m_kv.reset();
         m_kv = std::make_unique<KvCache>(oldShape, oldBlocks, *m_ops, oldWindowBlocks);
         throw;
     }
@@ -56,7 +59,13 @@ void ModelRunner::repageKv(const KvSizes &sizes, std::span<const SlotMove> moves
     // Both pools exist for a moment; of the new one the system commits what is moved, no more.
     auto kv = newKv(sizes);
     kv->moveTokens(*m_kv, moves);
-    m_kv = std::move(kv);
+    m_kv.swap(kv);
+    try {
+        planSteps();
+    } catch (const kernels::Error &) {
+        m_kv.swap(kv);
+        throw;
+    }
 }
 
 std::unique_ptr<KvCache> ModelRunner::makeKv(const KvTypes &types)
@@ -75,20 +84,71 @@ void ModelRunner::reserve(int maxTokens, int maxLogitRows)
     if (tokens == m_maxTokens && rows == m_maxLogitRows)
         return;
     m_model->reserve(tokens, rows);
-    if (rows != m_maxLogitRows)
+    if (rows != m_maxLogitRows) {
         m_logits = Tensor(*m_ops, kernels::DType::F32, std::array{std::int64_t{rows}, std::int64_t{vocabSize()}});
+        if (m_ops->freeOwnMemory())
+            m_hostLogits = m_ops->allocateStaging(m_logits.bytes());
+    }
     m_maxTokens = tokens;
     m_maxLogitRows = rows;
+    planSteps();
+}
+
+/// As many sequences as there are rows of logits, the last with most of the tokens; all in the pool's first blocks, as
+/// nothing is computed.
+ForwardBatch ModelRunner::largestBatch() const
+{
+    ForwardBatch batch;
+    const int sequences = m_maxLogitRows;
+    const int longest = m_maxTokens - sequences + 1;
+    const int blockTokens = m_kv->shape().blockTokens;
+    batch.maxBlocks = std::max(m_kv->blocks(), (longest + blockTokens - 1) / blockTokens);
+    batch.tokenIds.assign(static_cast<std::size_t>(m_maxTokens), 0);
+    batch.positions.assign(batch.tokenIds.size(), 0);
+    batch.slotIds.assign(batch.tokenIds.size(), 0);
+    batch.queryStarts.push_back(0);
+    for (int s = 0; s < sequences; ++s) {
+        const int tokens = s + 1 < sequences ? 1 : longest;
+        batch.queryStarts.push_back(batch.queryStarts.back() + tokens);
+        batch.contextLengths.push_back(tokens);
+        batch.logitRows.push_back(batch.queryStarts.back() - 1);
+    }
+    batch.blockTables.assign(static_cast<std::size_t>(sequences) * static_cast<std::size_t>(batch.maxBlocks), 0);
+    if (m_kv->windowBlocks() > 0) {
+        batch.windowSlotIds = batch.slotIds;
+        batch.windowTables = batch.blockTables;
+    }
+    batch.ropeVariants.clear();
+    return batch;
+}
+
+void ModelRunner::planSteps()
+{
+    if (!m_kv || m_logits.empty() || !m_stream->plan(true))
+        return;
+    const ForwardBatch batch = largestBatch();
+    try {
+        m_model->forward(batch, *m_kv, m_logits.rows(m_maxLogitRows), *m_stream);
+    } catch (...) {
+        (void)m_stream->plan(false);
+        throw;
+    }
+    (void)m_stream->plan(false);
 }
 
 kernels::TensorView ModelRunner::run(const Batch &batch)
 {
     CHECK(m_kv && !m_logits.empty());
-    const kernels::TensorView logits = m_logits.rows(static_cast<std::int64_t>(batch.forward.logitRows.size()));
+    kernels::TensorView logits = m_logits.rows(static_cast<std::int64_t>(batch.forward.logitRows.size()));
     const auto start = std::chrono::steady_clock::now();
     if (m_profile)
         m_profile->setLayer(Profile::before);
     m_model->forward(batch.forward, *m_kv, logits, *m_stream);
+    if (m_hostLogits) {
+        m_ops->transfer(logits.data, m_hostLogits->data(), static_cast<std::size_t>(logits.elements()) * sizeof(float),
+                        *m_stream);
+        logits.data = m_hostLogits->data();
+    }
     m_stream->synchronize();
     if (m_profile)
         m_profile->addStep(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());

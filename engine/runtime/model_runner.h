@@ -43,6 +43,10 @@ public:
     [[nodiscard]] std::size_t workspaceBytes() const;                              ///< scratch and logits as reserved
 
 private:
+    [[nodiscard]] ForwardBatch largestBatch() const;
+    /// Once there are a pool and room for steps: lets the device make the memory that the largest step needs besides,
+    /// so that no step allocates. \throws Error OutOfMemory, Refused for what the device cannot compute
+    void planSteps();
     [[nodiscard]] std::unique_ptr<KvCache> newKv(const KvSizes &sizes);
 
     std::unique_ptr<kernels::Ops> m_ops; // outlives everything made from it
@@ -50,6 +54,7 @@ private:
     std::unique_ptr<Model> m_model;
     std::unique_ptr<KvCache> m_kv;
     Tensor m_logits;
+    std::unique_ptr<kernels::Buffer> m_hostLogits; ///< where the host cannot read m_logits
     KvTypes m_kvTypes;
     int m_maxTokens = 0;
     int m_maxLogitRows = 0;

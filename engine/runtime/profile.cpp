@@ -45,6 +45,16 @@ public:
     {
         return m_ops->allocate(bytes);
     }
+    [[nodiscard]] std::unique_ptr<kernels::Buffer> allocateStaging(std::size_t bytes) override
+    {
+        return m_ops->allocateStaging(bytes);
+    }
+    [[nodiscard]] std::optional<std::size_t> freeOwnMemory() const override { return m_ops->freeOwnMemory(); }
+    void transfer(const void *from, void *to, std::size_t bytes, kernels::Stream &stream) override
+    {
+        m_ops->transfer(from, to, bytes, stream);
+    }
+    [[nodiscard]] bool supportsKv(kernels::DType type) const override { return m_ops->supportsKv(type); }
     [[nodiscard]] bool supportsWeight(kernels::DType type) const override { return m_ops->supportsWeight(type); }
     [[nodiscard]] std::unique_ptr<kernels::PackedWeight> pack(std::span<const kernels::WeightPart> parts) override
     {

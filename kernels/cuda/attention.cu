@@ -268,9 +268,9 @@ __device__ __forceinline__ void attendSplit(const AttentionArguments &a, const T
     own.clear();
     for (int first = firstKey / tileKeys * tileKeys; first < endKey; first += tileKeys) {
         __syncthreads(); // the tiles of the last turn are read
-        loadTile<dim, T, threads>(a.keys, table, work.kvHead, first, work.context, memory + L::k);
+        loadTile<dim, T, threads>(a.keys, table, work.kvHead, first, firstKey, work.context, memory + L::k);
         if constexpr (!latent)
-            loadTile<dim, T, threads>(a.values, table, work.kvHead, first, work.context, memory + L::v);
+            loadTile<dim, T, threads>(a.values, table, work.kvHead, first, firstKey, work.context, memory + L::v);
         ptx::waitCopies<latent ? 0 : 1>(); // keys; values may be under way until weights are made
         __syncthreads();
         float scores[2][4] = {};

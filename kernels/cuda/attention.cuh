@@ -96,17 +96,17 @@ __device__ __forceinline__ void loadChunk(const KvPlane &plane, const std::uint8
         target[i] = numberOf<T>(first + i < plane.headDim ? elementOf(plane.type, row, first + i) : 0.0F);
 }
 
-/// Tile of `tileKeys` rows from position `firstKey`, as one group of copies; rows from `context` on become zeros, as
-/// nothing was stored there.
+/// Tile of `tileKeys` rows from position `firstKey`, as one group of copies. Rows before `begin`, which no query of the
+/// tile sees, and those from `context` on become zeros: their blocks may be others' by now, or were never written.
 template<int dim, typename T, int threads>
-__device__ __forceinline__ void loadTile(const KvPlane &plane, const int *table, int head, int firstKey, int context,
-                                         T *tile)
+__device__ __forceinline__ void loadTile(const KvPlane &plane, const int *table, int head, int firstKey, int begin,
+                                         int context, T *tile)
 {
     constexpr int chunks = dim / 8;
     for (int i = static_cast<int>(threadIdx.x); i < tileKeys * chunks; i += threads) {
         const int key = firstKey + i / chunks;
         T *target = tile + i / chunks * (dim + 8) + i % chunks * 8;
-        if (key >= context) {
+        if (key < begin || key >= context) {
             ptx::store<uint4>(target, make_uint4(0, 0, 0, 0));
             continue;
         }

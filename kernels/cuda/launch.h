@@ -32,6 +32,8 @@ void launchAdd(const RowSpan &x, const RowSpan &inout, StreamHandle stream);
 void launchGatedAdd(const RowSpan &x, const RowSpan &gate, const RowSpan &inout, StreamHandle stream);
 void launchScale(const RowSpan &inout, float factor, StreamHandle stream);
 void launchSoftCap(const RowSpan &inout, float cap, StreamHandle stream);
+/// inout = inout, but not above limit nor below -limit; NaN stays.
+void launchClamp(const RowSpan &inout, float limit, StreamHandle stream);
 void launchActivate(Activation activation, const RowSpan &inout, StreamHandle stream);
 /// out = act(gate) * up; products [rows, 2 * columns of out], gate before up.
 void launchGate(Activation activation, const RowSpan &products, const RowSpan &out, StreamHandle stream);

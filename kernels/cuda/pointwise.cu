@@ -62,6 +62,14 @@ struct SoftCap {
     __device__ void operator()(float &element, int, int) const { element = cap * tanhf(element / cap); }
 };
 
+struct Clamp {
+    float limit;
+    __device__ void operator()(float &element, int, int) const
+    {
+        element = element > limit ? limit : element < -limit ? -limit : element;
+    }
+};
+
 struct Gather {
     RowSpan x;
     const int *rows;
@@ -133,6 +141,11 @@ void launchScale(const RowSpan &inout, float factor, StreamHandle stream)
 void launchSoftCap(const RowSpan &inout, float cap, StreamHandle stream)
 {
     launchChange(inout, SoftCap{cap}, "softCap", stream);
+}
+
+void launchClamp(const RowSpan &inout, float limit, StreamHandle stream)
+{
+    launchChange(inout, Clamp{limit}, "clamp", stream);
 }
 
 void launchGather(const RowSpan &x, const int *rows, const RowSpan &out, StreamHandle stream)

@@ -70,6 +70,8 @@ void Emulator::run(const std::vector<Launch> &launches, bool coresident)
     run.coresident = coresident;
     run.pool = m_pool.get();
     listBlocks(run, m_config);
+    if (m_config.onRun)
+        m_config.onRun(true);
     publish(&run.tag);
     // Blocks that wait for one another share a worker. Workers are never the calling thread: sanitizers want its stack
     // to stay what it is.
@@ -84,6 +86,8 @@ void Emulator::run(const std::vector<Launch> &launches, bool coresident)
     for (std::thread &thread : threads)
         thread.join();
     observe(&run.tag);
+    if (m_config.onRun)
+        m_config.onRun(false);
     m_counts = run.counts;
     if (run.failed)
         throw Fault(run.error);

@@ -36,6 +36,7 @@ struct Config {
     unsigned workers = 2;                 ///< threads of the system
     std::size_t stackBytes = 64 * 1024;   ///< of each CUDA thread; sanitizer builds take more
     std::size_t sharedBytes = 163 * 1024; ///< most shared memory of a block: sm_80
+    std::function<void(bool)> onRun;      ///< called with true before launches run, with false after them
     bool poison = true;                   ///< NaN in fresh shared memory and in targets of copies under way
 };
 

@@ -67,6 +67,7 @@ private slots:
     void refusedInput_data();
     void refusedInput();
     void absentDevicesAndLevels();
+    void emulatedDeviceAnswersAsTheCpu();
     void inspectTellsTheFile();
     void tokenizeAndBack();
     void renderBareTemplates();
@@ -177,11 +178,28 @@ void CliTest::refusedInput()
 
 void CliTest::absentDevicesAndLevels()
 {
-    for (const char *device : {"cuda:0", "simt", "cuda:0,cuda:1"}) {
+    QStringList devices{QStringLiteral("cuda:0"), QStringLiteral("cuda:0,cuda:1")};
+#ifndef LATHE_HAS_SIMT
+    devices.push_back(QStringLiteral("simt"));
+#endif
+    for (const QString &device : devices) {
         const Run result = run({"generate", tinyModel(), "-p", "a", "--device", device});
         QCOMPARE(result.code, 4);
         QVERIFY2(isOneError(result), result.err.constData());
     }
+}
+
+void CliTest::emulatedDeviceAnswersAsTheCpu()
+{
+#ifdef LATHE_HAS_SIMT
+    const QStringList arguments{"generate", tinyModel(),    "-p", "Hello", "--temperature",
+                                "0",        "--max-tokens", "6",  "-q"};
+    const Run emulated = run(arguments + QStringList{"--device", "simt"});
+    QVERIFY2(emulated.code == 0, emulated.err.constData());
+    QCOMPARE(emulated.out, run(arguments).out);
+#else
+    QSKIP("needs the emulator of CUDA kernels (LATHE_SIMT)");
+#endif
 }
 
 void CliTest::inspectTellsTheFile()

@@ -82,6 +82,7 @@ public:
 
 private:
     void store(const Sequence &sequence, std::size_t index);
+    void forgetUnseen(const Sequence &sequence, std::size_t index);
     [[nodiscard]] KvPlane plane(std::byte *data, DType type) const;
 
     Case m_case;
@@ -124,6 +125,7 @@ Step::Step(const Case &c, std::uint32_t placement)
             places.pop_back();
         }
         store(sequence, s);
+        forgetUnseen(sequence, s);
         const std::vector<float> q = numbersOf(c, sequence, 0, c.heads);
         const auto from = q.end() - static_cast<std::ptrdiff_t>(sequence.tokens) * c.heads * c.headDim;
         std::transform(from, q.end(), std::back_inserter(m_queries), [](float x) { return 6.0F * x; });
@@ -150,6 +152,16 @@ void Step::store(const Sequence &sequence, std::size_t index)
             storeKvRow(m_case.values, v.data() + static_cast<std::ptrdiff_t>(i) * m_case.headDim, m_case.headDim,
                        m_layer.values(block, head) + token * m_layer.valueRowBytes());
     }
+}
+
+/// Blocks that the window has left belong to nobody: their numbers lead far out of the cache.
+void Step::forgetUnseen(const Sequence &sequence, std::size_t index)
+{
+    if (m_case.window == 0)
+        return;
+    const int seen = std::max(0, sequence.context - sequence.tokens + 1 - m_case.window);
+    const auto first = m_tables.begin() + static_cast<std::ptrdiff_t>(index) * m_maxBlocks;
+    std::fill(first, first + seen / m_case.blockTokens, 1 << 28);
 }
 
 std::vector<float> Step::reference() const

@@ -2,56 +2,20 @@
 #include "engine/models/model_files.h"
 #include "engine/models/model_registry.h"
 #include "tests/support/shared_data.h"
+#include "tests/support/tiny_golden.h"
 #include "tests/support/tiny_model.h"
 
 #include <QDir>
-#include <QJsonArray>
-#include <QJsonDocument>
 #include <QJsonObject>
 #include <QtTest>
 
-#include <cstring>
-
 using tiny_model::Difference;
+using tiny_model::Golden;
+using tiny_model::readGolden;
 
 namespace {
 
 constexpr int blockTokens = 16;
-
-/// A model file with results by transformers, or those beside the tests by llama.cpp, in float32: the logits of
-/// prompts' last positions and greedy continuations.
-struct Golden {
-    std::vector<std::vector<int>> prompts;
-    std::vector<float> logits; ///< [prompts, vocab]
-    QJsonArray greedy;
-    double limit =
-        1e-3; ///< of the reference backend; larger where the goldens' own GELU goes through a table of halves
-
-    [[nodiscard]] std::size_t vocab() const { return logits.size() / prompts.size(); }
-};
-
-std::vector<int> idsOf(const QJsonValue &value)
-{
-    std::vector<int> ids;
-    for (const QJsonValue &id : value.toArray())
-        ids.push_back(id.toInt());
-    return ids;
-}
-
-Golden readGolden(const QString &folder)
-{
-    Golden golden;
-    const QJsonObject json =
-        QJsonDocument::fromJson(shared_data::read(folder + QStringLiteral("/golden.json"))).object();
-    for (const QJsonValue &prompt : json[QStringLiteral("prompts")].toArray())
-        golden.prompts.push_back(idsOf(prompt));
-    golden.greedy = json[QStringLiteral("greedy")].toArray();
-    golden.limit = json[QStringLiteral("limit")].toDouble(golden.limit);
-    const QByteArray bytes = shared_data::read(folder + QStringLiteral("/logits.f32"));
-    golden.logits.resize(static_cast<std::size_t>(bytes.size()) / sizeof(float));
-    std::memcpy(golden.logits.data(), bytes.constData(), golden.logits.size() * sizeof(float));
-    return golden;
-}
 
 /// Folders of models: those beside the tests, then all of the reference data.
 QStringList modelFolders()
@@ -66,12 +30,6 @@ QStringList modelFolders()
             folders.push_back(dir.filePath(name));
     }
     return folders;
-}
-
-QString ggufOf(const QString &folder)
-{
-    const QStringList files = QDir(folder).entryList({QStringLiteral("*-f16.gguf")}, QDir::Files);
-    return files.isEmpty() ? QString() : folder + QLatin1Char('/') + files.front();
 }
 
 /// Mixtures have goldens of their routers and tests of their own.
@@ -93,8 +51,8 @@ void addModels()
     QTest::addColumn<QString>("model");
     for (const QString &folder : modelFolders()) {
         const QString name = folder.section(QLatin1Char('/'), -2);
-        if (!ggufOf(folder).isEmpty() && !isMixture(folder))
-            QTest::newRow(qPrintable(name)) << folder << ggufOf(folder);
+        if (!tiny_model::ggufOf(folder).isEmpty() && !isMixture(folder))
+            QTest::newRow(qPrintable(name)) << folder << tiny_model::ggufOf(folder);
         if (hasSafetensors(folder))
             QTest::newRow(qPrintable(name + QStringLiteral(" folder"))) << folder << folder;
     }
@@ -187,7 +145,7 @@ void TinyModelsTest::greedyTokens()
     int compared = 0;
     for (std::size_t i = 0; i < golden.prompts.size(); ++i) {
         const QJsonObject greedy = golden.greedy[static_cast<int>(i)].toObject();
-        const std::vector<int> tokens = idsOf(greedy[QStringLiteral("tokens")]);
+        const std::vector<int> tokens = tiny_model::idsOf(greedy[QStringLiteral("tokens")]);
         std::vector<int> ids = golden.prompts[i];
         std::vector<float> logits;
         std::size_t known = 0; // tokens that `logits` hold for

@@ -145,9 +145,14 @@ std::unique_ptr<engine::ModelRunner> makeRunner(const engine::Checkpoint &checkp
                                                 const kernels::OpsOptions &options, kernels::DType kvType,
                                                 int maxTokens)
 {
+    return makeRunner(checkpoint, kernels::makeOps(options), kvType, maxTokens);
+}
+
+std::unique_ptr<engine::ModelRunner> makeRunner(const engine::Checkpoint &checkpoint, std::unique_ptr<kernels::Ops> ops,
+                                                kernels::DType kvType, int maxTokens)
+{
     const engine::ModelFamily &family = engine::familyOf(checkpoint);
     const engine::ModelConfig config = family.readConfig(checkpoint);
-    auto ops = kernels::makeOps(options);
     engine::checkTensors(checkpoint, family.tensors(config), config.layers,
                          [&ops](kernels::DType type) { return ops->supportsWeight(type); });
     engine::WeightLoader loader(checkpoint, *ops, {}, {});

@@ -66,6 +66,12 @@ struct Sizes {
                                                               kernels::DType kvType = kernels::DType::F32,
                                                               int maxTokens = 512);
 
+/// The same with operations at hand.
+[[nodiscard]] std::unique_ptr<engine::ModelRunner> makeRunner(const engine::Checkpoint &checkpoint,
+                                                              std::unique_ptr<kernels::Ops> ops,
+                                                              kernels::DType kvType = kernels::DType::F32,
+                                                              int maxTokens = 512);
+
 /// One sequence's part of a hand-made step.
 struct Piece {
     std::vector<int> ids;    ///< the new tokens

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "kernels/cuda/packed_matrix.h"
+
+#include "kernels/checks.h"
+#include "kernels/cuda/block_planes.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace kernels::cuda {
+
+namespace {
+
+/// The power of two that brings the largest weight to [2^12, 2^13), far from both ends of a half: products meet
+/// activations of at most 1. Weights that are cast to bfloat16, or not at all, stay as they are.
+float factorFor(const WeightPart &part)
+{
+    if (part.type == DType::F32 || wantsBf16(part.type))
+        return 1.0F;
+    std::vector<float> row(static_cast<std::size_t>(part.columns));
+    const std::size_t stride = rowBytes(part.type, part.columns);
+    float largest = 0.0F;
+    for (std::int64_t r = 0; r < part.rows; ++r) {
+        dequantize(part.type, part.data + static_cast<std::size_t>(r) * stride, row.data(), part.columns);
+        for (const float value : row)
+            if (std::isfinite(value))
+                largest = std::max(largest, std::fabs(value));
+    }
+    if (largest == 0.0F)
+        return 1.0F;
+    int exponent = 0;
+    (void)std::frexp(largest, &exponent);
+    return std::ldexp(1.0F, std::clamp(13 - exponent, -100, 100));
+}
+
+/// Both planes of a part; rows of plain floats are filled up with zeros to whole blocks.
+struct Planes {
+    std::vector<std::byte> head;
+    std::vector<std::byte> body;
+};
+
+Planes split(const WeightPart &part, const BlockPlanes &planes)
+{
+    const std::size_t blocks = static_cast<std::size_t>(wholeColumns(part.columns) / planes.elements);
+    const auto headBytes = static_cast<std::size_t>(planes.headBytes);
+    const auto bodyBytes = static_cast<std::size_t>(planes.bodyBytes);
+    const std::size_t stride = rowBytes(part.type, part.columns);
+    Planes result;
+    result.head.resize(static_cast<std::size_t>(part.rows) * blocks * headBytes);
+    result.body.resize(static_cast<std::size_t>(part.rows) * blocks * bodyBytes);
+    for (std::size_t r = 0; r < static_cast<std::size_t>(part.rows); ++r) {
+        const std::byte *row = part.data + r * stride;
+        if (headBytes == 0) {
+            std::copy(row, row + stride, result.body.data() + r * blocks * bodyBytes);
+            continue;
+        }
+        for (std::size_t b = 0; b < blocks; ++b)
+            splitBlock(planes, row + b * (headBytes + bodyBytes), result.head.data() + (r * blocks + b) * headBytes,
+                       result.body.data() + (r * blocks + b) * bodyBytes);
+    }
+    return result;
+}
+
+void checkPart(const WeightPart &part)
+{
+    const auto refuse = [&part](const std::string &why) {
+        throw Error(ErrorCode::Refused, "tensor '" + part.name + "' " + why);
+    };
+    if (!isMatrixType(part.type))
+        refuse("has type " + std::string(info(part.type).name) + ", which the CUDA kernels do not multiply");
+    if (part.rows > std::numeric_limits<int>::max() || part.columns > std::numeric_limits<int>::max() - 32)
+        refuse("has " + std::to_string(part.rows) + " rows of " + std::to_string(part.columns)
+               + " columns, which is more than the CUDA kernels count");
+    if (part.type == DType::F32 && part.columnOrder)
+        refuse("is F32 with columns in an order of its own, which the CUDA kernels do not multiply");
+}
+
+} // namespace
+
+PackedMatrix::PackedMatrix(std::span<const WeightPart> parts, Runtime &runtime)
+{
+    checkParts(parts);
+    m_columns = parts[0].columns;
+    m_name = parts[0].name;
+    for (const WeightPart &part : parts) {
+        checkPart(part);
+        add(part, runtime);
+    }
+    m_bytesPerPass = m_residentBytes;
+}
+
+const PackedMatrix &PackedMatrix::of(const PackedWeight &weight)
+{
+    const auto *packed = dynamic_cast<const PackedMatrix *>(&weight);
+    CHECK(packed != nullptr);
+    return *packed;
+}
+
+std::byte *PackedMatrix::upload(std::span<const std::byte> bytes, Runtime &runtime)
+{
+    if (bytes.empty())
+        return nullptr;
+    m_memory.push_back(runtime.allocate(bytes.size()));
+    m_residentBytes += bytes.size();
+    runtime.copyNow(bytes.data(), m_memory.back()->data(), bytes.size());
+    return m_memory.back()->data();
+}
+
+void PackedMatrix::add(const WeightPart &part, Runtime &runtime)
+{
+    const Planes planes = split(part, planesOf(part.type));
+    Part added;
+    added.firstRow = static_cast<int>(m_rows);
+    added.view.type = part.type;
+    added.view.body = upload(planes.body, runtime);
+    added.view.head = upload(planes.head, runtime);
+    added.view.rows = static_cast<int>(part.rows);
+    added.view.columns = wholeColumns(part.columns);
+    added.view.factor = factorFor(part);
+    if (part.columnOrder)
+        added.order = reinterpret_cast<const int *>(
+            upload(std::as_bytes(std::span(part.columnOrder, static_cast<std::size_t>(part.columns))), runtime));
+    m_parts.push_back(added);
+    m_rows += part.rows;
+    m_partRows.push_back(part.rows);
+}
+
+namespace {
+
+std::unique_ptr<Buffer> uploaded(std::span<const std::byte> bytes, Runtime &runtime)
+{
+    auto memory = runtime.allocate(bytes.size());
+    runtime.copyNow(bytes.data(), memory->data(), bytes.size());
+    return memory;
+}
+
+} // namespace
+
+const PackedMatrix::Together &PackedMatrix::together(std::span<const PackedWeight *const> matrices,
+                                                     std::span<const float *const> biases, Runtime &runtime)
+{
+    const PackedMatrix &first = of(*matrices[0]);
+    if (first.m_together && std::ranges::equal(first.m_together->matrices, matrices)
+        && std::ranges::equal(first.m_together->biases, biases))
+        return *first.m_together;
+    auto made = std::make_unique<Together>();
+    made->matrices.assign(matrices.begin(), matrices.end());
+    made->biases.assign(biases.begin(), biases.end());
+    std::vector<WeightView> views;
+    for (std::size_t p = 0; p < first.m_parts.size(); ++p) {
+        std::vector<DType> &types = made->types.emplace_back();
+        for (const PackedWeight *weight : matrices) {
+            const PackedMatrix &matrix = of(*weight);
+            CHECK(matrix.m_parts.size() == first.m_parts.size());
+            const Part &part = matrix.m_parts[p];
+            if (part.order != nullptr)
+                throw Error(ErrorCode::Refused,
+                            "tensor '" + matrix.m_name
+                                + "' of an expert has columns in an order of their own, which the CUDA kernels do not "
+                                  "multiply");
+            views.push_back(part.view);
+            if (std::ranges::find(types, part.view.type) == types.end())
+                types.push_back(part.view.type);
+        }
+    }
+    made->views = uploaded(std::as_bytes(std::span(views)), runtime);
+    if (!biases.empty())
+        made->biasTable = uploaded(std::as_bytes(biases), runtime);
+    first.m_together = std::move(made);
+    return *first.m_together;
+}
+
+} // namespace kernels::cuda

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Whole models on the device simt: against the goldens, against the CPU, and bit for bit against themselves.
+#include "engine/models/model_files.h"
+#include "engine/runtime/loaded_model.h"
+#include "kernels/cuda/runtime.h"
+#include "tests/support/shared_data.h"
+#include "tests/support/tiny_golden.h"
+#include "tests/support/tiny_model.h"
+
+#include <QDir>
+#include <QJsonObject>
+#include <QtTest>
+
+using tiny_model::Golden;
+
+namespace {
+
+constexpr int blockTokens = 16;
+constexpr int maxTokens = 128;
+constexpr double closeCall = 0.02; ///< of logits; rounding to halves may decide below it
+
+/// Under sanitizers a step takes ten to a hundred times as long, and the kernels have tests of their own there.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr bool isSanitized = true;
+#else
+constexpr bool isSanitized = false;
+#endif
+
+/// Folders of the models that the goals name, or small ones beside the tests in their place.
+QStringList modelFolders()
+{
+    QStringList folders{shared_data::data(QStringLiteral("tiny-llama"))};
+    if (isSanitized)
+        return folders;
+    const QString shared = shared_data::path(QStringLiteral("tiny/models"));
+    if (shared.isEmpty()) {
+        for (const char *name : {"gemma", "exaone4", "olmoe-clip"})
+            folders.push_back(shared_data::data(QStringLiteral("tiny-models/") + QLatin1String(name)));
+        return folders;
+    }
+    QStringList names{QStringLiteral("qwen3"), QStringLiteral("gemma3"), QStringLiteral("mixtral")};
+    if (shared_data::fullTier())
+        names = QDir(shared).entryList(QDir::Dirs | QDir::NoDotAndDotDot, QDir::Name);
+    for (const QString &name : names)
+        folders.push_back(shared + QLatin1Char('/') + name);
+    return folders;
+}
+
+/// The GGUF file of a folder, or the folder itself.
+std::string modelOf(const QString &folder)
+{
+    const QString file = tiny_model::ggufOf(folder);
+    return (file.isEmpty() ? folder : file).toStdString();
+}
+
+void addModels()
+{
+    QTest::addColumn<QString>("folder");
+    for (const QString &folder : modelFolders())
+        QTest::newRow(qPrintable(folder.section(QLatin1Char('/'), -1))) << folder;
+}
+
+using Logits = std::vector<float>;
+
+/// A model on one device, with the results of its folder.
+struct Rig {
+    explicit Rig(const QString &folder, std::unique_ptr<kernels::Ops> ops = kernels::makeOps({.device = "simt"}))
+        : golden(tiny_model::readGolden(folder))
+        , checkpoint(engine::openModelFiles(modelOf(folder)))
+        , runner(tiny_model::makeRunner(*checkpoint, std::move(ops), kernels::DType::F16, maxTokens))
+    {
+        runner->resizeKv({16, blockTokens});
+    }
+
+    Logits logitsOf(const std::vector<int> &ids, int chunk = 0)
+    {
+        return tiny_model::allLogits(*runner, ids, chunk, size);
+    }
+
+    Golden golden;
+    std::unique_ptr<engine::Checkpoint> checkpoint;
+    std::unique_ptr<engine::ModelRunner> runner;
+    int size = blockTokens; ///< of the blocks in place
+};
+
+/// Index of the largest of `vocab` numbers, or -1 where the next one is close.
+int clearFirst(const float *row, std::size_t vocab)
+{
+    const float *first = std::max_element(row, row + vocab);
+    for (const float *other = row; other != row + vocab; ++other)
+        if (other != first && *first - *other < closeCall)
+            return -1;
+    return static_cast<int>(first - row);
+}
+
+/// A device that counts what is allocated on it.
+class CountingRuntime final : public kernels::cuda::Runtime {
+public:
+    CountingRuntime(std::unique_ptr<Runtime> runtime, int &count)
+        : m_runtime(std::move(runtime))
+        , m_count(count)
+    {
+    }
+    std::string_view name() const override { return m_runtime->name(); }
+    std::unique_ptr<kernels::Buffer> allocate(std::size_t bytes) override
+    {
+        ++m_count;
+        return m_runtime->allocate(bytes);
+    }
+    std::unique_ptr<kernels::Buffer> allocatePinned(std::size_t bytes) override
+    {
+        ++m_count;
+        return m_runtime->allocatePinned(bytes);
+    }
+    std::size_t freeBytes() const override { return m_runtime->freeBytes(); }
+    kernels::cuda::StreamHandle makeStream() override { return m_runtime->makeStream(); }
+    void destroyStream(kernels::cuda::StreamHandle stream) override { m_runtime->destroyStream(stream); }
+    void synchronize(kernels::cuda::StreamHandle stream) override { m_runtime->synchronize(stream); }
+    void copy(const void *from, void *to, std::size_t bytes, kernels::cuda::StreamHandle stream) override
+    {
+        m_runtime->copy(from, to, bytes, stream);
+    }
+    void copyNow(const void *from, void *to, std::size_t bytes) override { m_runtime->copyNow(from, to, bytes); }
+
+private:
+    std::unique_ptr<Runtime> m_runtime;
+    int &m_count;
+};
+
+} // namespace
+
+class SimtModelTest : public QObject {
+    Q_OBJECT
+
+private slots:
+    void goldens_data() { addModels(); }
+    void goldens();
+    void sameTokensAsCpu_data() { addModels(); }
+    void sameTokensAsCpu();
+    void nothingChangesABit_data() { addModels(); }
+    void nothingChangesABit();
+    void hostLeavesDeviceMemoryAlone();
+    void stepsAllocateNothing();
+    void settingsAreRefusedByName();
+};
+
+/// Logits of the prompts' ends, and the tokens of the golden continuations, each given those before it.
+void SimtModelTest::goldens()
+{
+    QFETCH(QString, folder);
+    Rig rig(folder);
+    const Golden &golden = rig.golden;
+    const std::size_t vocab = golden.vocab();
+    Logits ends;
+    int compared = 0;
+    const std::size_t prompts = isSanitized ? 1 : golden.prompts.size();
+    for (std::size_t i = 0; i < prompts; ++i) {
+        const std::vector<int> &prompt = golden.prompts[i];
+        std::vector<int> ids = prompt;
+        const QJsonObject greedy = golden.greedy[static_cast<int>(i)].toObject();
+        const std::vector<int> tokens = tiny_model::idsOf(greedy[QStringLiteral("tokens")]);
+        const engine::RopeVariants variants = rig.runner->ropeVariants();
+        for (const int token : tokens) // one table of positions for all, or each length would be a sequence of its own
+            if (variants.of(static_cast<int>(ids.size()) + 1) == variants.of(static_cast<int>(prompt.size())))
+                ids.push_back(token);
+        const Logits logits = rig.logitsOf(ids);
+        const auto at = [&](std::size_t position) { return logits.data() + position * vocab; };
+        ends.insert(ends.end(), at(prompt.size() - 1), at(prompt.size()));
+        for (std::size_t step = 0; prompt.size() + step <= ids.size() && step < tokens.size(); ++step) {
+            if (greedy[QStringLiteral("margin")].toArray()[static_cast<int>(step)].toDouble() < closeCall)
+                continue;
+            const float *row = at(prompt.size() - 1 + step);
+            QCOMPARE(static_cast<int>(std::max_element(row, row + vocab) - row), tokens[step]);
+            ++compared;
+        }
+    }
+    const tiny_model::Difference difference =
+        tiny_model::compare(ends, std::span(golden.logits).first(prompts * vocab));
+    qInfo("max %.2e, nmse %.2e, %d tokens", difference.maxAbs, difference.nmse, compared);
+    QVERIFY(difference.nmse <= 5e-4);
+    QVERIFY(compared >= 18 * static_cast<int>(prompts));
+}
+
+void SimtModelTest::sameTokensAsCpu()
+{
+    QFETCH(QString, folder);
+    Rig simt(folder);
+    Rig cpu(folder, kernels::makeOps({.threads = 1}));
+    const std::vector<int> &ids = simt.golden.prompts[isSanitized ? 1 : 2];
+    const Logits found = simt.logitsOf(ids);
+    const Logits wanted = cpu.logitsOf(ids);
+    const std::size_t vocab = simt.golden.vocab();
+    std::size_t compared = 0;
+    for (std::size_t row = 0; row < ids.size(); ++row) {
+        const int first = clearFirst(wanted.data() + row * vocab, vocab);
+        if (first < 0)
+            continue;
+        const float *own = found.data() + row * vocab;
+        QCOMPARE(static_cast<int>(std::max_element(own, own + vocab) - own), first);
+        ++compared;
+    }
+    QVERIFY(compared >= ids.size() / 2);
+}
+
+/// Chunks, neighbours, places and sizes of blocks.
+void SimtModelTest::nothingChangesABit()
+{
+    QFETCH(QString, folder);
+    if (isSanitized)
+        QSKIP("takes minutes under sanitizers");
+    Rig rig(folder);
+    const std::vector<int> &longest = rig.golden.prompts[2];
+    const Logits alone = rig.logitsOf(longest);
+    QCOMPARE(rig.logitsOf(longest, 7), alone);
+    engine::Batch batch =
+        tiny_model::makeBatch({{rig.golden.prompts[1], 0, {9, 8}}, {longest, 0, {1, 3, 5, 7, 0}}}, blockTokens);
+    const engine::RopeVariants variants = rig.runner->ropeVariants();
+    for (const std::size_t length : {rig.golden.prompts[1].size(), longest.size()})
+        batch.forward.ropeVariants.push_back(variants.of(static_cast<int>(length)));
+    const kernels::TensorView together = rig.runner->run(batch);
+    const float *second = together.as<float>() + rig.golden.prompts[1].size() * rig.golden.vocab();
+    QVERIFY(std::equal(alone.begin(), alone.end(), second));
+    rig.size = 64;
+    rig.runner->resizeKv({4, rig.size});
+    QCOMPARE(rig.logitsOf(longest), alone);
+}
+
+/// On a real device it would not be there for the host.
+void SimtModelTest::hostLeavesDeviceMemoryAlone()
+{
+    const QString folder = shared_data::data(QStringLiteral("tiny-llama"));
+    Rig guarded(folder, kernels::cuda::makeCudaOps(kernels::cuda::makeSimtRuntime({.guarded = true})));
+    const std::vector<int> &ids = guarded.golden.prompts[1];
+    const Logits found = guarded.logitsOf(ids);
+    guarded.runner->copyBlock({0, 5});
+    guarded.runner->repageKv({8, 32}, std::array{engine::SlotMove{0, 32, 16}});
+    QCOMPARE(found, Rig(folder).logitsOf(ids));
+}
+
+void SimtModelTest::stepsAllocateNothing()
+{
+    int allocations = 0;
+    Rig rig(
+        shared_data::data(QStringLiteral("tiny-llama")),
+        kernels::cuda::makeCudaOps(std::make_unique<CountingRuntime>(kernels::cuda::makeSimtRuntime({}), allocations)));
+    QVERIFY(allocations > 0);
+    const int before = allocations;
+    const std::vector<int> &ids = rig.golden.prompts[1];
+    const Logits first = rig.logitsOf(ids);
+    QCOMPARE(rig.logitsOf(ids, 5), first);
+    QCOMPARE(allocations, before);
+}
+
+void SimtModelTest::settingsAreRefusedByName()
+{
+    const std::string file = modelOf(shared_data::data(QStringLiteral("tiny-llama")));
+    engine::EngineConfig config;
+    config.device = "simt";
+    const engine::LoadedModel model(file, config, {}, {});
+    QCOMPARE(model.info().effective.device, std::string("simt"));
+    QCOMPARE(model.info().backend, std::string("cuda"));
+    QVERIFY(model.info().effective.kv.type == engine::KvType::F16);
+    const auto refusal = [&](const engine::EngineConfig &wrong) {
+        try {
+            const engine::LoadedModel refused(file, wrong, {}, {});
+            return std::string("nothing is refused");
+        } catch (const engine::Error &error) {
+            return std::string(error.what());
+        }
+    };
+    engine::EngineConfig floats = config;
+    floats.kv.type = engine::KvType::F32;
+    QVERIFY(refusal(floats).find("kv-cache-dtype is f32") != std::string::npos);
+    engine::EngineConfig reference = config;
+    reference.backend = engine::BackendKind::Reference;
+    QVERIFY(refusal(reference).find("backend reference") != std::string::npos);
+    engine::EngineConfig level = config;
+    level.isa = "avx2";
+    QVERIFY(refusal(level).find("isa avx2") != std::string::npos);
+}
+
+QTEST_GUILESS_MAIN(SimtModelTest)
+#include "tst_simt_model.moc"
