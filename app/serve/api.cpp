@@ -106,6 +106,8 @@ Api::Outcome Api::post(Route route, const HttpRequest &request) const
     if (!isJsonType(request.head.contentType))
         throw ApiError(
             415, "Content-Type: found \"" + request.head.contentType.substr(0, 64) + "\", wanted application/json");
+    if (const std::string &encoding = request.head.contentEncoding; !encoding.empty() && encoding != "identity")
+        throw ApiError(415, "Content-Encoding: found \"" + encoding.substr(0, 64) + "\", wanted none");
     const Json body = parseBody(request.body);
     if (route == Route::ChatCompletions)
         return readChat(body, m_model.info);

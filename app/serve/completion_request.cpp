@@ -145,6 +145,22 @@ void refuseUnsupported(const Fields &fields)
     fields.refuse("functions", "use tools");
     fields.refuse("audio", "answers are text");
     fields.refuse("images", "prompts are text");
+    fields.refuse("prompt_embeds", "prompts are text or ids");
+    fields.refuse("truncate_prompt_tokens", "a prompt is taken whole or refused");
+    fields.refuse("include_stop_str_in_output", "an answer ends before a stop string");
+    fields.refuse("return_token_ids", "logprobs show the tokens");
+    fields.refuse("return_tokens_as_token_ids", "logprobs show their text");
+    fields.refuse("allowed_token_ids", "use response_format or logit_bias");
+    fields.refuse("bad_words", "use logit_bias");
+    fields.refuse("logits_processors", "use logit_bias");
+    fields.refuse("documents", "put them into a message, or into chat_template_kwargs");
+    fields.refuse("continue_final_message", "an answer begins a message of its own");
+    fields.refuse("web_search_options", "nothing but this machine is asked");
+    for (const char *key : {"add_generation_prompt", "skip_special_tokens"})
+        if (fields.boolean(key) == false)
+            fields.wrong(key, "false", "true, as no other way is supported");
+    if (const Json *modalities = fields.list("modalities"); modalities && *modalities != Json::array({"text"}))
+        fields.wrong("modalities", dump(*modalities).substr(0, 64), "[\"text\"]");
 }
 
 void readCommon(const Fields &fields, CompletionRequest &request)
@@ -274,6 +290,8 @@ CompletionRequest readCompletion(const Json &body, const engine::ModelInfo &mode
     common.sampling = readSampling(fields, model, false);
     common.priority = static_cast<int>(fields.integer("priority", -1'000'000, 1'000'000).value_or(0));
     common.sampling.logprobs = static_cast<int>(fields.integer("logprobs", 0, maxTopLogprobs).value_or(-1));
+    if (fields.boolean("add_special_tokens") == false)
+        fields.wrong("add_special_tokens", "false", "true for a text; give token ids to say every token");
     request.echo = fields.boolean("echo").value_or(false);
     if (request.echo && common.sampling.logprobs >= 0)
         fields.wrong("echo", "true", "false with logprobs, which are given for the answer only");

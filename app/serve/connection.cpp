@@ -6,6 +6,7 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/beast/core/string.hpp>
 #include <boost/beast/http/error.hpp>
 
 #include <algorithm>
@@ -77,6 +78,10 @@ void Connection::onRead(const boost::system::error_code &error, std::size_t byte
         const bool finishes = m_state == State::Draining || m_state == State::Working;
         if (error == asio::error::eof && finishes)
             return; // it has asked all it wants and waits for the answer that is ready or nearly so
+        if (error == asio::error::eof && m_state == State::Reading) {
+            refuse({400, "the request ended before all of it had come"});
+            return;
+        }
         abandonAnswer();
         close();
         return;
@@ -107,6 +112,7 @@ void Connection::beginRequest()
     m_state = State::Reading;
     m_requestStart = Clock::now();
     m_headSeen = false;
+    m_bodiless = false;
     m_verdict.reset();
     m_parser.emplace();
     m_parser->header_limit(static_cast<std::uint32_t>(m_shared.limits.headerBytes));
@@ -150,6 +156,7 @@ RequestHead Connection::headOf(const Parser &parser)
     head.target = std::string(message.target());
     head.authorization = std::string(message[http::field::authorization]);
     head.contentType = std::string(message[http::field::content_type]);
+    head.contentEncoding = std::string(message[http::field::content_encoding]);
     head.userAgent = std::string(message[http::field::user_agent]);
     for (const auto &field : message) {
         if (field.name() == http::field::host)
@@ -165,6 +172,7 @@ RequestHead Connection::headOf(const Parser &parser)
 bool Connection::onHead()
 {
     const auto &message = m_parser->get();
+    m_bodiless = message.method() == http::verb::head;
     m_keepAlive = m_parser->keep_alive();
     m_chunked = message.version() >= 11;
     const auto lines = std::distance(message.begin(), message.end());
@@ -180,11 +188,17 @@ bool Connection::onHead()
         refuse({400, "the request is not framed as HTTP/1.1 wants it: one Content-Length, or chunks alone"});
         return false;
     }
+    const bool waits = message.count(http::field::expect) > 0;
+    if (waits && !boost::beast::iequals(message[http::field::expect], "100-continue")) {
+        refuse(
+            {417,
+             "Expect: found \"" + std::string(message[http::field::expect]).substr(0, 64) + "\", wanted 100-continue"});
+        return false;
+    }
     m_verdict = m_shared.access.check(headOf(*m_parser));
     m_parser->eager(true);
     if (m_verdict)
         m_parser->body_limit(m_shared.limits.refusedBodyBytes);
-    const bool waits = message.count(http::field::expect) > 0;
     const auto length = m_parser->content_length();
     if (m_verdict && (waits || (length && *length > m_shared.limits.refusedBodyBytes))) {
         respond(*m_verdict, true);
@@ -249,7 +263,7 @@ void Connection::respond(const HttpResponse &response, bool close)
         m_keepAlive = false;
     m_state = State::Draining;
     setDue(m_shared.limits.write);
-    send(headText(response, Framing::Length, m_keepAlive) + response.body);
+    send(headText(response, Framing::Length, m_keepAlive) + (m_bodiless ? std::string() : response.body));
 }
 
 void Connection::refuse(const ApiError &error)

@@ -78,6 +78,7 @@ private:
     [[nodiscard]] std::size_t choiceOf(engine::RequestId id) const;
     void onFinished(std::size_t choice, const engine::RequestFinished &finished);
     void openAnswer();
+    void beginAnswer();
     void failAnswer(const ApiError &error);
     void closeAnswer();
     bool endStream(const std::string &last);
@@ -103,6 +104,7 @@ private:
     std::optional<Parser> m_parser;
     std::optional<HttpResponse> m_verdict; ///< of the head, when it is refused
     bool m_headSeen = false;
+    bool m_bodiless = false; ///< the request is a HEAD: its answer has no body
     bool m_keepAlive = true;
     bool m_peerDone = false; ///< nothing more comes from the client
     bool m_chunked = true;   ///< the client takes chunks
@@ -123,6 +125,7 @@ private:
     std::size_t m_accepted = 0;
     std::size_t m_ended = 0;
     bool m_opened = false; ///< the head of the response was sent
+    bool m_begun = false;  ///< and what comes before the first token
 };
 
 } // namespace serve

@@ -18,7 +18,7 @@ void Connection::submit(CompletionRequest request)
     m_request = std::move(request);
     m_state = State::Answering;
     m_accepted = m_ended = 0;
-    m_opened = false;
+    m_opened = m_begun = false;
     setDue(m_shared.limits.ping);
     m_shared.hub.submit(std::move(prompts), m_request->n, shared_from_this(),
                         [this](const std::vector<engine::RequestId> &ids) { m_ids = ids; });
@@ -50,7 +50,7 @@ void Connection::onEvent(const engine::Event &event)
         const std::size_t choice = choiceOf(token->id);
         if (choice >= m_ids.size())
             return;
-        openAnswer();
+        beginAnswer();
         sendPiece(m_answer->tokens(choice, *token));
         if (m_state == State::Answering && m_answer->heldBytes() > m_shared.limits.answerBytes)
             failAnswer({400,
@@ -68,7 +68,7 @@ void Connection::onFinished(std::size_t choice, const engine::RequestFinished &f
         failAnswer(fromFinished(finished));
         return;
     }
-    openAnswer();
+    beginAnswer();
     sendPiece(m_answer->finished(choice, finished));
     if (m_state == State::Answering && ++m_ended == m_ids.size())
         closeAnswer();
@@ -84,7 +84,14 @@ void Connection::openAnswer()
     response.headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};
     m_keepAlive = m_keepAlive && m_chunked;
     send(headText(response, m_chunked ? Framing::Chunks : Framing::Close, m_keepAlive));
-    sendPiece(m_answer->begin());
+}
+
+/// What an answer begins with comes with its first output, by which clients tell the time to it.
+void Connection::beginAnswer()
+{
+    openAnswer();
+    if (!std::exchange(m_begun, true))
+        sendPiece(m_answer->begin());
 }
 
 /// A reader that lets more than the limit pile up loses its answer: its requests are cancelled at once and the

@@ -15,6 +15,7 @@ struct RequestHead {
     std::vector<std::string> origins; ///< values of all Origin lines
     std::string authorization;
     std::string contentType;
+    std::string contentEncoding;
     std::string userAgent;
 };
 

@@ -52,6 +52,9 @@ public:
     {
         m_position = position;
         m_fault = error.what();
+        // Without the library's name of the fault and the place as it counts.
+        if (const auto name = m_fault.find("] "); m_fault.starts_with("[json.") && name != std::string::npos)
+            m_fault = m_fault.substr(name + 2);
         if (const auto start = m_fault.find(" - "); start != std::string::npos)
             m_fault = m_fault.substr(start + 3);
         m_fault = m_fault.substr(0, m_fault.find("; last read"));

@@ -56,6 +56,7 @@ private slots:
     void cancelsWhenTheClientLeaves();
     void boundsASlowReader();
     void pingsASilentStream();
+    void answersBenchmarkClients();
     void endsStreamsWhenItStops();
     void tellsOfATakenPort();
     void showsMetricsAndSlots();
@@ -233,6 +234,10 @@ void ServeTest::refusesWrongFields_data()
     QTest::newRow("format") << QByteArray(R"(,"response_format":{"type":"xml"})") << "'response_format.type'";
     QTest::newRow("schema") << QByteArray(R"(,"response_format":{"type":"json_schema"})") << "json_schema";
     QTest::newRow("stream_options") << QByteArray(R"(,"stream_options":{})") << "'stream_options'";
+    QTest::newRow("allowed_token_ids") << QByteArray(R"(,"allowed_token_ids":[5])") << "'allowed_token_ids'";
+    QTest::newRow("truncated") << QByteArray(R"(,"truncate_prompt_tokens":5)") << "'truncate_prompt_tokens'";
+    QTest::newRow("special") << QByteArray(R"(,"skip_special_tokens":false)") << "'skip_special_tokens'";
+    QTest::newRow("modalities") << QByteArray(R"(,"modalities":["text","audio"])") << "'modalities'";
     QTest::newRow("duplicate") << QByteArray(R"(,"n":1,"n":1)") << "duplicate key";
     QTest::newRow("model") << QByteArray(R"(,"stream":1)") << "'stream'";
 }
@@ -489,8 +494,36 @@ void ServeTest::pingsASilentStream()
     ServeRig rig(FakeEngineScript(), options); // never makes a step
     HttpClient client(rig.port());
     QVERIFY(client.send(HttpClient::post("/v1/chat/completions", ServeRig::body(R"(,"stream":true)"))));
-    QVERIFY(client.readUntil("assistant"));
+    QVERIFY(client.readUntil("text/event-stream")); // the head is there, the first output is not
     QVERIFY(client.readUntil(": still working"));
+}
+
+/// The requests of `vllm bench serve`, which takes the first event for the first token.
+void ServeTest::answersBenchmarkClients()
+{
+    FakeEngineScript script = quick();
+    script.answerTokens = 12;
+    ServeRig rig(script);
+    const QByteArray common =
+        R"(,"stream":true,"stream_options":{"include_usage":true},"ignore_eos":true,"temperature":0.0})";
+    for (const QByteArray prompt : {R"("once")", "[5,6,7]", R"(["once"])", "[[5,6,7]]"}) {
+        const auto response = rig.ask(
+            HttpClient::post("/v1/completions",
+                             R"({"model":"tiny","prompt":)" + prompt
+                                 + R"(,"best_of":1,"repetition_penalty":1.0,"max_tokens":7,"logprobs":null)" + common));
+        QCOMPARE(response.status, 200);
+        const QList<QByteArray> events = HttpClient::events(response.body);
+        QCOMPARE(events.size(), 7 + 3); // the reason, usage, [DONE]
+        QVERIFY(!object(events[0])["choices"].toArray()[0].toObject()["text"].toString().isEmpty());
+        QVERIFY(object(events[8])["choices"].toArray().isEmpty());
+        QCOMPARE(object(events[8])["usage"].toObject()["completion_tokens"].toInt(), 7);
+        QVERIFY(rig.engine.submitted().back().sampling.ignoreEos);
+    }
+    const auto chat = rig.ask(HttpClient::post(
+        "/v1/chat/completions",
+        R"({"model":"tiny","messages":[{"role":"user","content":[{"type":"text","text":"a"}]}],"max_completion_tokens":7)"
+            + common));
+    QCOMPARE(HttpClient::events(chat.body).size(), 1 + 7 + 3);
 }
 
 void ServeTest::endsStreamsWhenItStops()

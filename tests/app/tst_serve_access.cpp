@@ -19,6 +19,7 @@ class ServeAccessTest : public QObject {
 
 private slots:
     void checksInOrder();
+    void answersOddFraming();
     void knowsItsNames_data();
     void knowsItsNames();
     void wantsTheKey();
@@ -42,6 +43,27 @@ void ServeAccessTest::checksInOrder()
     QCOMPARE(status("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" + key + "Content-Length: 1\r\n\r\n{"), 415);
     QCOMPARE(status(HttpClient::post("/v1/completions", "{", key)), 400);
     QCOMPARE(status(HttpClient::post("/v1/completions", R"({"prompt":"a"})", key)), 200);
+}
+
+void ServeAccessTest::answersOddFraming()
+{
+    ServeRig rig(FakeEngineScript{.stepMs = 1});
+    const QByteArray body = R"({"prompt":"a"})";
+    const auto status = [&](const QByteArray &lines) {
+        return rig.ask(HttpClient::post("/tokenize", body, lines)).status;
+    };
+    QCOMPARE(status("Expect: pink\r\n"), 417);
+    QCOMPARE(status("Content-Encoding: gzip\r\n"), 415);
+    HttpClient head(rig.port());
+    QVERIFY(head.send("HEAD /health HTTP/1.1\r\nHost: localhost\r\n\r\n" + HttpClient::get("/health")));
+    QVERIFY(head.readUntil("405"));
+    QVERIFY(head.readUntil("\r\n\r\nHTTP/1.1 200 OK")); // no body between the two answers
+    HttpClient half(rig.port());
+    QVERIFY(half.send("POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{"));
+    half.finishSending();
+    const auto response = half.read();
+    QCOMPARE(response.status, 400);
+    QVERIFY(response.body.contains("ended before"));
 }
 
 void ServeAccessTest::knowsItsNames_data()

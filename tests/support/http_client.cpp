@@ -45,6 +45,11 @@ void HttpClient::close()
         ::close(std::exchange(m_socket, -1));
 }
 
+void HttpClient::finishSending()
+{
+    ::shutdown(m_socket, SHUT_WR);
+}
+
 void HttpClient::reset()
 {
     const linger hard{1, 0};

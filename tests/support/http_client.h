@@ -43,6 +43,8 @@ public:
     bool isClosedByServer();
     /// Closes with a reset, as a killed program's system may.
     void reset();
+    /// Says that nothing more is sent; answers can still be read.
+    void finishSending();
     void close();
 
     static QByteArray get(const QByteArray &path, const QByteArray &headers = {});
