@@ -2,18 +2,24 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Plants faults in the CUDA kernels, one after the other, and runs the test of the kernel in the emulator: each must be
 # caught. Exit 1 when one is missed.
-#   tests/cuda/mutants.sh [-k WORD] BUILD [TSAN_BUILD]
+#   tests/cuda/mutants.sh [-k WORD] [-p I/N] BUILD [TSAN_BUILD]
 # BUILD: a build folder with the emulator (preset dev). TSAN_BUILD (preset dev-tsan): where faults go that values alone
-# did not show; without it those are missed. -k: only mutants whose name contains WORD.
+# did not show; without it those are missed. -k: only mutants whose name contains WORD. -p: only the I-th (from 0) of N
+# parts of them.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 word=
-[ "${1:-}" = -k ] && {
-    word=$2
-    shift 2
-}
+part=0/1
+while getopts k:p: option; do
+    case $option in
+        k) word=$OPTARG ;;
+        p) part=$OPTARG ;;
+        *) exit 2 ;;
+    esac
+done
+shift $((OPTIND - 1))
 [ $# -ge 1 ] || {
-    sed -n '3,8s/^# \?//p' "$0"
+    sed -n '3,9s/^# \?//p' "$0"
     exit 2
 }
 builds=("$@")
@@ -21,6 +27,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export LATHE_SIMT_SEEDS=4 QT_QPA_PLATFORM=offscreen TSAN_OPTIONS=halt_on_error=1
 complaints='^FAIL!|ThreadSanitizer: |AddressSanitizer: |runtime error: '
+number=0
 caught=0
 missed=()
 broken=()
@@ -55,6 +62,7 @@ reason() {
 mutant() { # name, file in kernels/cuda, unit that is compiled, program, expressions for sed
     local name=$1 file=$2 unit=$3 program=tst_cuda_$4 build status lines
     [[ $name == *$word* ]] || return 0
+    [ $((number++ % ${part#*/})) -eq "${part%/*}" ] || return 0
     shift 4
     rm -rf "${work:?}/kernels"
     mkdir -p "$work/kernels/cuda"
@@ -100,7 +108,7 @@ unchanged() { # unit, program: nothing is caught where nothing is wrong
 }
 
 for pair in attention:attention products_plain:products matmul:products norm:rows; do
-    [ -n "$word" ] || unchanged "${pair%:*}" "${pair#*:}"
+    [ -n "$word" ] || [ "${part%/*}" -ne 0 ] || unchanged "${pair%:*}" "${pair#*:}"
 done
 
 attention() { # name, expressions
@@ -114,13 +122,13 @@ tiles() {
     mutant "attention: $name" attention.cuh attention attention "$@"
 }
 attention 'no barrier before tiles are overwritten' -e '/__syncthreads.*the tiles of the last turn/d'
-attention 'no barrier after tiles are loaded' -e '/waitCopies<1>.*keys/{n;d}'
-attention 'keys are not awaited' -e '/waitCopies<1>.*keys/d'
+attention 'no barrier after tiles are loaded' -e '/values may be under way/{n;d}'
+attention 'keys are not awaited' -e '/values may be under way/d'
 attention 'values are not awaited' -e '/waitCopies<0>/d'
-attention 'a query does not see its own key' -e 's/key <= position &&/key < position \&\&/'
-attention 'a query sees the next key' -e 's/key <= position &&/key <= position + 1 \&\&/'
+attention 'a query does not see its own key' -e 's/key <= position;/key < position;/'
+attention 'a query sees the next key' -e 's/key <= position;/key <= position + 1;/'
 attention 'the window is a key too wide' -e 's/key > position - a.window\)/key >= position - a.window)/'
-attention 'the first key of the window is skipped' -e 's/firstPosition - a.window \+ 1/firstPosition - a.window + 2/'
+attention 'the first key of the window is skipped' -e 's/max\(0, position - a.window \+ 1\)/max(0, position - a.window + 2)/'
 attention 'positions without the chunk offset' -e 's/context - tokens, context,/0, context,/'
 attention 'rows take the wrong token of a group' -e 's/work.position \+ row \/ a.groupHeads;/work.position + row;/'
 attention 'the wrong head of a group' -e 's/work.kvHead \* a.groupHeads \+ row % a.groupHeads;/work.kvHead + row % a.groupHeads;/'
@@ -139,6 +147,10 @@ attention 'the second term of weights is lost' -e 's/= numberOf<T>\(weight - val
 attention 'the second term of queries is lost' -e 's/= numberOf<T>\(value - valueOf\(number\)\)/= numberOf<T>(0.0F)/'
 attention 'the soft cap is left out' -e 's/a.softCap > 0.0F\)/a.softCap > 1e9F)/'
 attention 'the sequence of the next table' -e 's/<std::int64_t>\(work.sequence\) \* a.maxBlocks/<std::int64_t>(work.sequence) * (a.maxBlocks + 1)/'
+attention 'a tree shows the neighbour of a token' -e 's/own >> step & 1U/own >> (step ^ 1) \& 1U/'
+attention 'a token of a tree stands where its index says' -e 's/bitsOf\(own\) - 1;/token;/'
+attention 'latent values are not awaited' -e 's/waitCopies<latent \? 0 : 1>/waitCopies<1>/' -e '/waitCopies<0>/d'
+attention 'totals in shared memory overlap' -e 's/memory\[i \* threads \+/memory[i * (threads - 1) +/'
 tiles 'the sink is not in units of log2' -e 's/sinks\[head\] \* log2OfE/sinks[head]/'
 tiles 'a sum without keys takes part in a merge' -e '/^    if \(added == -INFINITY\)/,+1d'
 tiles 'the block of the next token' -e 's/table\[key \/ plane.blockTokens\]/table[(key + 1) \/ plane.blockTokens]/'

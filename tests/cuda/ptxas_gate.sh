@@ -94,11 +94,11 @@ cat "${reports[@]}" | c++filt | sed -E 's/\(int\)//g; s/\(anonymous namespace\):
             }
         FS = " "
     }
-    # attentionKernel<128, __half>(...) is attentionKernel<128>; formats of weights do not count either.
+    # attentionKernel<128, __half, false>(...) is attentionKernel<128>; formats of weights do not count either.
     function keyOf(name) {
         sub(/^void /, "", name)
         if (name ~ /^attentionKernel/)
-            sub(/,[^>]*>.*/, ">", name)
+            sub(/,[^>]*>.*/, name ~ /true>/ ? ", latent>" : ">", name)
         else if (name ~ /^productsKernel/)
             name = "productsKernel<" substr(name, match(name, /, [0-9]+>\(/) + 2, 1) ">"
         else if (name ~ /^(rms|layer)NormKernel/)
