@@ -358,6 +358,8 @@ void TestCudaProducts::cast()
     for (std::size_t i = 0; i < x.size(); ++i)
         x[i] *= std::ldexp(1.0F, static_cast<int>(i / n) * 30 - 60);
     std::fill(x.begin() + 2 * columns, x.begin() + 3 * columns, 0.0F);
+    x[3 * n] *= 100.0F; // the largest in the first and in the last warp
+    x[5 * n - 1] *= 100.0F;
     std::vector<int> order(n);
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), std::mt19937(1));

@@ -419,10 +419,9 @@ void TestCudaRows::copyBytes()
             const std::string wrong = device_rig::underSchedules([&](StreamHandle stream) -> std::string {
                 const DeviceArray<std::byte> deviceFrom(from);
                 const DeviceArray<std::byte> to(bytes + static_cast<std::size_t>(target));
+                const std::vector<std::byte> ahead(to.data(), to.data() + target);
                 launchCopyBytes(deviceFrom.data() + source, to.data() + target, bytes, stream);
-                bool before = true;
-                for (int i = 0; i < target; ++i)
-                    before = before && to[static_cast<std::size_t>(i)] == std::byte{0xff};
+                const bool before = std::equal(ahead.begin(), ahead.end(), to.data());
                 const bool same = std::memcmp(to.data() + target, from.data() + source, bytes) == 0;
                 return same && before && to.bordersIntact() && deviceFrom.equals(from)
                     ? std::string()
