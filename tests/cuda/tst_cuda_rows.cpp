@@ -100,7 +100,9 @@ std::vector<float> oddNumbers(int rows, int columns)
     for (std::size_t i = 0; i < x.size(); ++i)
         x[i] *= std::ldexp(1.0F, static_cast<int>(i * 7 % 40) - 24);
     constexpr float inf = std::numeric_limits<float>::infinity();
-    const float odd[] = {0.0F,
+    const float odd[] = {17.0F,
+                         19.0F,
+                         0.0F,
                          -0.0F,
                          448.0F,
                          464.0F,
@@ -178,6 +180,8 @@ void TestCudaRows::elements()
          [&](Ops &ops, TensorView y, Stream &s) { ops.gatedAdd(viewOf(hostX, columns), viewOf(hostGate, 1), y, s); }},
         {"scale", 0.0, [](const RowSpan &y, StreamHandle s) { launchScale(y, -3.3F, s); },
          [](Ops &ops, TensorView y, Stream &s) { ops.scale(y, -3.3F, s); }},
+        {"clamp", 0.0, [](const RowSpan &y, StreamHandle s) { launchClamp(y, 2.0F, s); },
+         [](Ops &ops, TensorView y, Stream &s) { ops.clamp(y, 2.0F, s); }},
         {"softCap", tolerance::rowWise, [](const RowSpan &y, StreamHandle s) { launchSoftCap(y, 2.5F, s); },
          [](Ops &ops, TensorView y, Stream &s) { ops.softCap(y, 2.5F, s); }},
     };
