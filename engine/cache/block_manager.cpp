@@ -42,7 +42,7 @@ BlockManager::Hash BlockManager::chainHash(const Hash &parent, std::span<const i
     const XXH128_hash_t own = XXH3_128bits(tokens.data(), tokens.size_bytes());
     const std::array<std::uint64_t, 4> link{parent[0], parent[1], own.low64, own.high64};
     const XXH128_hash_t digest = XXH3_128bits(link.data(), sizeof(link));
-    return {digest.low64, digest.high64};
+    return {digest.low64 & m_hashBits, digest.high64 & m_hashBits};
 }
 
 int BlockManager::find(const Hash &hash, std::uint64_t parent, std::span<const int> tokens) const

@@ -156,6 +156,9 @@ public:
     /// Everything that is cached without owner, most recently used first; a prefix that is part of another one is not
     /// named again.
     [[nodiscard]] std::vector<CachedPrefix> cachedPrefixes() const;
+    /// Keeps these bits of hashes only, so that different contents meet under one: for tests of what a hit compares.
+    /// \pre nothing is published
+    void weakenHashes(std::uint64_t bits) { m_hashBits = bits; }
     /// Off: forgets all content.
     void setPrefixCaching(bool on);
     [[nodiscard]] bool prefixCaching() const { return m_prefixCaching; }
@@ -211,6 +214,7 @@ private:
     int m_free = 0;
     int m_cached = 0;
     std::uint64_t m_nextContent = 1;
+    std::uint64_t m_hashBits = ~std::uint64_t{0};
     std::unordered_multimap<Hash, int, HashOfHash> m_index;
 };
 
