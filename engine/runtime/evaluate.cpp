@@ -22,6 +22,9 @@ public:
         : m_model(path, evaluationConfig(config), {}, stop, wrap)
     {
         const EngineConfig &effective = m_model.info().effective;
+        m_logitRows = std::min(effective.limits.maxNumBatchedTokens, mostLogitRows);
+        m_model.runner().reserve(effective.limits.maxNumBatchedTokens, m_logitRows);
+        m_workspaceBytes = m_model.runner().workspaceBytes();
         if (config.kv.numBlocks == 0 && config.kv.budgetBytes == 0) {
             KvPoolConfig kv = effective.kv;
             kv.numBlocks = (effective.maxModelLen + kv.blockTokens - 1) / kv.blockTokens;
@@ -71,11 +74,13 @@ private:
     std::unique_ptr<KvCache> m_otherKv; ///< of compareKv()
     KvType m_otherType = KvType::Auto;
     std::uint64_t m_steps = 0;
+    std::size_t m_workspaceBytes = 0;
+    int m_logitRows = 1; ///< positions of one step whose logits are wanted
 };
 
 EngineConfig LoadedEvaluator::evaluationConfig(EngineConfig config)
 {
-    config.limits.maxNumSeqs = std::clamp(config.limits.maxNumBatchedTokens, 1, mostLogitRows);
+    config.limits.maxNumSeqs = 1; // what pools and windows are sized for
     return config;
 }
 
@@ -90,7 +95,7 @@ EngineTotals LoadedEvaluator::totals() const
     totals.windowBlocksTotal = totals.windowBlocksFree = model.effective.kv.windowBlocks;
     totals.kvBytes = model.effective.kv.budgetBytes;
     totals.weightBytes = model.weightBytes;
-    totals.workspaceBytes = model.workspaceBytes;
+    totals.workspaceBytes = m_workspaceBytes;
     return totals;
 }
 
@@ -170,8 +175,7 @@ std::span<const float> LoadedEvaluator::checkedRow(const kernels::TensorView &lo
 void LoadedEvaluator::logits(std::span<const int> ids, bool allPositions,
                              const std::function<void(std::span<const float>)> &row, std::stop_token stop)
 {
-    const BatchLimits &limits = m_model.info().effective.limits;
-    const int most = allPositions ? limits.maxNumSeqs : limits.maxNumBatchedTokens;
+    const int most = allPositions ? m_logitRows : m_model.info().effective.limits.maxNumBatchedTokens;
     forEachStep(ids, allPositions, most, stop, [&](const Batch &batch) {
         const kernels::TensorView result = m_model.runner().run(batch);
         for (std::size_t i = 0; i < batch.forward.logitRows.size(); ++i)
@@ -188,7 +192,7 @@ void LoadedEvaluator::compareKv(std::span<const int> ids, KvType against,
         m_otherKv = runner.makeKv({kvDType(against), kvDType(against)});
     m_otherType = against;
     std::vector<float> reference;
-    forEachStep(ids, true, m_model.info().effective.limits.maxNumSeqs, stop, [&](const Batch &batch) {
+    forEachStep(ids, true, m_logitRows, stop, [&](const Batch &batch) {
         const std::size_t rows = batch.forward.logitRows.size();
         reference.clear();
         runner.exchangeKv(m_otherKv);

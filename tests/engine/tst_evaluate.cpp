@@ -2,6 +2,7 @@
 #include "engine/api/error.h"
 #include "engine/api/evaluate.h"
 #include "tests/support/shared_data.h"
+#include "tests/support/windowed_llama.h"
 
 #include <QtTest>
 
@@ -98,6 +99,7 @@ private slots:
     void refusesBadIds();
     void refusesMoreThanTheContext();
     void stops();
+    void windowsAreSizedForOneSequence();
     void perplexityOfKnownRows();
     void perplexityReplacesTheFirstTokenByBos();
     void perplexityRefusesShortTexts();
@@ -200,6 +202,23 @@ void EvaluateTest::stops()
              ErrorCode::Cancelled);
     QCOMPARE(rows, 16); // the step at hand is finished
     QCOMPARE(codeOf([&] { (void)engine::openEvaluator(tinyLlama(), config, stop.get_token()); }), ErrorCode::Cancelled);
+}
+
+void EvaluateTest::windowsAreSizedForOneSequence()
+{
+    const WindowedLlama file(9, 3);
+    EngineConfig config = configOf(false);
+    config.maxModelLen = 256;
+    config.limits = {64, 32};
+    config.kv.blockTokens = 8;
+    const auto evaluator = engine::openEvaluator(file.path().toStdString(), config, {});
+    const engine::KvPoolConfig &kv = evaluator->info().effective.kv;
+    QCOMPARE(kv.numBlocks, 32);
+    QCOMPARE(kv.windowBlocks, 2 + 2 + 4); // a window with the block at its edge and one that is begun, and a step
+    QVERIFY(evaluator->totals().workspaceBytes
+            >= 32U * sizeof(float) * static_cast<std::size_t>(evaluator->vocabSize()));
+    const auto whole = engine::openEvaluator(tinyLlama(), config, {});
+    QCOMPARE(whole->info().effective.kv.windowBlocks, 0);
 }
 
 void EvaluateTest::perplexityOfKnownRows()

@@ -5,6 +5,7 @@
 
 #include <QtTest>
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -78,6 +79,7 @@ private slots:
     void dynamicRope();
     void longRopeByKeysAndByTensors();
     void windowsAndTheirRope();
+    void severalWindowsAreKeptAsOne();
     void zerosAndOldKeys();
     void layersWithoutRotation();
     void biasesOfOneLayerAreWantedOfAll();
@@ -481,6 +483,22 @@ void ModelConfigTest::windowsAndTheirRope()
     QVERIFY_THROWS_EXCEPTION(engine::Error,
                              configWith({{"attention.sliding_window", window},
                                          {"attention.sliding_window_pattern", std::vector<bool>{true}}}));
+}
+
+/// Layers with windows of several sizes keep the largest of those that are shorter than the longest request.
+void ModelConfigTest::severalWindowsAreKeptAsOne()
+{
+    engine::ModelConfig config = configWith({}, 4);
+    const std::array windows{0, 9, 33, 200};
+    for (std::size_t i = 0; i < windows.size(); ++i)
+        config.layer[i].window = windows[i];
+    QCOMPARE(config.keptWindow(20), 9);
+    QCOMPARE(config.keptWindow(100), 33);
+    QCOMPARE(config.keptWindow(9), 0);
+    const engine::KvShape shape = config.kvShape(8, {}, config.keptWindow(100));
+    QCOMPARE(shape.windowLayers(), 2); // the last one's window is no shorter than a request: it keeps everything
+    const engine::KvSizes sizes{64, 8, 33, 10};
+    QCOMPARE(shape.bytes(sizes), shape.bytesPerBlock() / 4 * (2 * 64 + 2 * 10));
 }
 
 /// Files of llama.cpp's own making may say 0 where they mean "none", and give a factor without a type.
