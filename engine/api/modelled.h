@@ -23,6 +23,7 @@ struct DeviceRoof {
     double bytesPerSecond = 0;     ///< memory bandwidth of each
     double flopsPerSecond = 0;     ///< dense, in the type of the activations, of each
     double bandwidthShare = 1;     ///< reached while a step reads weights and cache
+    double cacheShare = 1;         ///< of that, what reading the cache reaches
     double flopsShare = 1;         ///< reached in large matrix products
     double linkBytesPerSecond = 0; ///< to the other devices, one direction; used when devices > 1
     double linkSeconds = 0;        ///< latency of one collective

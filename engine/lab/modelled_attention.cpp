@@ -7,10 +7,18 @@ namespace engine::modelled {
 namespace {
 
 constexpr int decodeBatch = 32;
-constexpr int decodeDepth = 4096;
+
+/// As deep as a batch with a key head for each query head fits beside the weights.
+int deepestDepth(const ModelledTarget &target)
+{
+    ModelledTarget widest = target;
+    widest.shape.kvHeads = target.shape.heads;
+    return static_cast<int>(kvTokensThatFit(widest, 0) / decodeBatch);
+}
 
 double decodeSeconds(const ModelledTarget &target, const ModelShape &shape)
 {
+    const int decodeDepth = deepestDepth(target);
     StepWork work;
     work.tokens = decodeBatch;
     work.logitRows = decodeBatch;
@@ -71,7 +79,7 @@ ExperimentResult groupedQueries(const Trial &trial)
     result.config = describeTarget(trial.target, defaultSetup(trial.target), trial.seed);
     result.config.emplace_back("query_heads", std::int64_t{heads});
     result.config.emplace_back("batch", std::int64_t{decodeBatch});
-    result.config.emplace_back("depth", std::int64_t{decodeDepth});
+    result.config.emplace_back("depth", std::int64_t{deepestDepth(trial.target)});
     result.config.emplace_back("mqa_kv_bytes_per_token", single[1].second);
     result.config.emplace_back("mqa_decode_tokens_per_second", one);
     return result;

@@ -89,8 +89,9 @@ double stepSeconds(const DeviceRoof &device, const ModelShape &shape, const Step
     const auto both = [&device](double memory, double arithmetic) {
         return device.overlaps ? std::max(memory, arithmetic) : memory + arithmetic;
     };
-    return both(readBytes / bandwidth, products / flops) + both(cacheBytes / bandwidth, scores / flops)
-        + reduceSeconds(device, shape, work) + device.stepSeconds;
+    return both(readBytes / bandwidth, products / flops)
+        + both(cacheBytes / (bandwidth * device.cacheShare), scores / flops) + reduceSeconds(device, shape, work)
+        + device.stepSeconds;
 }
 
 std::vector<std::string> modelledTargets()
