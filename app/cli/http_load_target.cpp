@@ -230,6 +230,10 @@ public:
         const auto hits = difference("prefix_cache_hits");
         if (queries && hits && *queries > 0)
             figures.prefixHitRate = *hits / *queries;
+        const auto slots = difference("kv_cache_slot_seconds");
+        const auto empty = difference("kv_cache_empty_slot_seconds");
+        if (slots && empty && *slots > 0)
+            figures.kvWaste = *empty / *slots;
         return figures;
     }
 

@@ -29,6 +29,7 @@ void StatsFile::write(const engine::EngineTotals &totals)
                      {"peak_rss_bytes", static_cast<std::uint64_t>(usage.ru_maxrss) * 1024U},
                      {"window_blocks_total", totals.windowBlocksTotal},
                      {"window_blocks_free", totals.windowBlocksFree},
+                     {"kv_waste", totals.kvSlotSeconds > 0 ? totals.kvEmptySeconds / totals.kvSlotSeconds : 0.0},
                      {"kv_bytes", totals.kvBytes},
                      {"weight_bytes", totals.weightBytes},
                      {"workspace_bytes", totals.workspaceBytes}};

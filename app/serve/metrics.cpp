@@ -130,6 +130,10 @@ void addCounters(Families &families, const engine::EngineTotals &totals)
           totals.preemptions);
     count("prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.", totals.prefixQueryTokens);
     count("prefix_cache_hits_total", "Prompt tokens found in the prefix cache.", totals.prefixHitTokens);
+    families.counter("kv_cache_slot_seconds_total", "Token slots of the blocks that requests held, times seconds.",
+                     totals.kvSlotSeconds);
+    families.counter("kv_cache_empty_slot_seconds_total",
+                     "Of those, slots without a token; their ratio is the KV waste.", totals.kvEmptySeconds);
     count("prompt_tokens_total", "Prompt tokens of requests that got a first token.", totals.promptTokens);
     count("generation_tokens_total", "Tokens made.", totals.generationTokens);
     families.labelled(

@@ -80,6 +80,8 @@ struct StepStats {
     int blocksTotal = 0;
     int blocksUsed = 0;                  ///< referenced by a request
     int blocksCached = 0;                ///< unreferenced, kept for prefix hits
+    std::int64_t kvSlots = 0;            ///< token slots of the blocks used, each block counted once
+    std::int64_t kvSlotsEmpty = 0;       ///< of those, without a token even after this step has written its own
     std::uint64_t preemptions = 0;       ///< since load
     std::uint64_t prefixQueryTokens = 0; ///< since load
     std::uint64_t prefixHitTokens = 0;   ///< since load
@@ -103,12 +105,15 @@ struct BlockInfo {
     int refCount = 0;
     int tokens = 0;        ///< filled slots
     int firstPosition = 0; ///< position of its first token in the owner's context
+    bool inWindow = false; ///< layers that keep only a window hold its tokens too
 };
 
 /// The whole pool at one step; made only while Topic::Blocks is watched.
 struct BlockMap {
     std::uint64_t step = 0;
     int blockTokens = 0;
+    int windowBlocks = 0;     ///< that the layers with a window have; 0 = every layer keeps the whole context
+    int windowBlocksUsed = 0; ///< of those, the ones that a request holds
     std::vector<BlockInfo> blocks;
 };
 
@@ -129,6 +134,8 @@ struct EngineTotals {
     int blocksTotal = 0;
     int blocksFree = 0;        ///< free or cached without owner
     double kvUsage = 0;        ///< share of the blocks that requests hold, 0..1
+    double kvSlotSeconds = 0;  ///< sum over steps of StepStats::kvSlots x duration
+    double kvEmptySeconds = 0; ///< the same of kvSlotsEmpty; their ratio is the KV waste
     int windowBlocksTotal = 0; ///< blocks of the layers that hold only a window
     int windowBlocksFree = 0;  ///< of those, without owner
     std::uint64_t prefixQueryTokens = 0;

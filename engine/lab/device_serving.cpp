@@ -42,6 +42,7 @@ Figures servingFigures(const LoadReport &report)
             {"ttft_p95_ms", report.ttftMs->p95},
             {"tpot_p50_ms", report.tpotMs ? report.tpotMs->p50 : 0.0},
             {"kv_waste", report.serving.kvWaste.value_or(0)},
+            {"preemptions", static_cast<std::int64_t>(report.serving.preemptions.value_or(0))},
             {"duration_s", report.durationSeconds}};
 }
 
@@ -73,7 +74,7 @@ EngineConfig baseConfig(const DeviceTrial &trial)
 ExperimentResult paging(const DeviceTrial &trial)
 {
     constexpr int places = 4; // that the pool has for requests of the longest context
-    constexpr int requests = 48;
+    constexpr int requests = 20;
     EngineConfig config = baseConfig(trial);
     config.limits.maxNumSeqs = requests;
     config.kv.blockTokens = 16;
@@ -85,8 +86,8 @@ ExperimentResult paging(const DeviceTrial &trial)
     tellStage(trial.hooks, "paging: contiguous reservation");
     ExperimentResult result;
     DeviceSide before(trial.path, contiguous, trial.hooks);
-    const double mean = before.info().effective.maxModelLen / 80.0; // a request takes a fortieth of the context
-    const auto list = shortRequests(requests, mean, mean, before.info().vocabSize, trial.seed);
+    const ModelInfo &info = before.info();
+    const auto list = shareGptRequests(requests, info.effective.maxModelLen, info.vocabSize, trial.seed);
     const LoadReport first = before.run(list);
     tellStage(trial.hooks, "paging: pages");
     DeviceSide after(trial.path, config, trial.hooks);
@@ -102,8 +103,9 @@ ExperimentResult paging(const DeviceTrial &trial)
     result.config = describeDevice(after.info(), trial.seed);
     result.config.emplace_back("sequences_ratio", sequences);
     result.config.emplace_back("requests", std::int64_t{requests});
-    result.config.emplace_back("mean_prompt_tokens", mean);
-    result.config.emplace_back("mean_output_tokens", mean);
+    result.config.emplace_back("workload", "ShareGPT lengths, all at once");
+    result.config.emplace_back("mean_prompt_tokens", static_cast<double>(second.inputTokens) / requests);
+    result.config.emplace_back("mean_output_tokens", static_cast<double>(second.outputTokens) / requests);
     return result;
 }
 

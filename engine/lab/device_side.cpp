@@ -13,7 +13,7 @@ DeviceSide::DeviceSide(const std::string &path, const EngineConfig &config, cons
 
 LoadReport DeviceSide::run(std::span<const LoadRequest> requests, const LoadOptions &options)
 {
-    EngineLoadTarget target(m_runner, *m_engine, m_info.effective.kv.blockTokens);
+    EngineLoadTarget target(m_runner, *m_engine);
     LoadReport report = runLoad(target, requests, options, m_hooks.stop);
     checkStop(m_hooks);
     if (report.failed > 0)

@@ -5,10 +5,9 @@
 
 namespace engine {
 
-EngineLoadTarget::EngineLoadTarget(RequestRunner &runner, Engine &engine, int blockTokens)
+EngineLoadTarget::EngineLoadTarget(RequestRunner &runner, Engine &engine)
     : m_runner(runner)
     , m_engine(engine)
-    , m_usage(blockTokens)
 {
     // Steps of earlier work say where the counters of this run begin.
     for (const StepStats &step : m_engine.takeSteps()) {

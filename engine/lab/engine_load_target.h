@@ -15,8 +15,8 @@ namespace engine {
 /// are the ones that the window and the metrics show. Thread: one caller, the runner's.
 class EngineLoadTarget final : public LoadTarget {
 public:
-    /// \pre a model with `blockTokens` in a KV block is loaded; both outlive this
-    EngineLoadTarget(RequestRunner &runner, Engine &engine, int blockTokens);
+    /// \pre a model is loaded; both outlive this
+    EngineLoadTarget(RequestRunner &runner, Engine &engine);
 
     [[nodiscard]] double now() const override;
     void send(std::size_t index, const LoadRequest &request) override;

@@ -29,4 +29,20 @@ std::vector<ModelledRequest> shareGptLengths(int requests, double rate, std::uin
     return list;
 }
 
+std::vector<LoadRequest> shareGptRequests(int requests, int maxModelLen, int vocabSize, std::uint64_t seed)
+{
+    const double scale = std::min(1.0, maxModelLen / 2048.0);
+    const auto scaled = [scale](int tokens) { return std::max(static_cast<int>(tokens * scale), 2); };
+    LabRandom random(seed);
+    std::vector<LoadRequest> list;
+    for (const ModelledRequest &lengths : shareGptLengths(requests, 0, seed)) {
+        LoadRequest &request = list.emplace_back();
+        request.ids.resize(static_cast<std::size_t>(scaled(lengths.promptTokens)));
+        for (int &id : request.ids)
+            id = random.integer(0, vocabSize - 1);
+        request.outputTokens = scaled(lengths.outputTokens);
+    }
+    return list;
+}
+
 } // namespace engine

@@ -23,7 +23,7 @@ ModelledSetup defaultSetup(const ModelledTarget &target)
 LoadReport runSide(const ModelledTarget &target, const ModelledSetup &setup, std::span<const ModelledRequest> requests,
                    const ModelledFollowUp &followUp)
 {
-    KvUsage usage(setup.config.kv.blockTokens);
+    KvUsage usage;
     ServingFigures figures;
     StepStats last;
     const auto cost = [&target](const StepWork &work) { return stepSeconds(target.device, target.shape, work); };

@@ -6,9 +6,8 @@
 
 namespace engine {
 
-RelayLoadTarget::RelayLoadTarget(Owner owner, int blockTokens)
+RelayLoadTarget::RelayLoadTarget(Owner owner)
     : m_owner(std::move(owner))
-    , m_usage(blockTokens)
 {
 }
 

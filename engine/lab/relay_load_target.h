@@ -30,8 +30,8 @@ public:
         std::function<void(std::size_t index, Request request)> submit; ///< answered with submitted()
         std::function<void()> cancelAll;                                ///< ends what was submitted
     };
-    /// \pre a model with `blockTokens` in a KV block is loaded
-    RelayLoadTarget(Owner owner, int blockTokens);
+    /// \pre a model is loaded
+    explicit RelayLoadTarget(Owner owner);
 
     // The owner's side
     void submitted(std::size_t index, RequestId id);

@@ -205,6 +205,7 @@ private:
     [[nodiscard]] FinishedSequence leaveToFork(Sequence &leader, FinishReason reason, std::string error);
     FinishedSequence remove(std::vector<Entry> &from, std::size_t index, FinishReason reason, std::string error);
     void fillStats(const Batch &batch, StepStats &stats, double now) const;
+    [[nodiscard]] std::int64_t emptySlots(const Batch &batch) const;
     [[nodiscard]] int contextLimit() const;
     [[nodiscard]] std::size_t active() const; ///< of m_running, those that may run
 

@@ -36,6 +36,8 @@ void Scheduler::fillStats(const Batch &batch, StepStats &stats, double now) cons
     stats.blocksTotal = m_blocks.blocks();
     stats.blocksUsed = m_blocks.usedBlocks();
     stats.blocksCached = m_blocks.cachedBlocks();
+    stats.kvSlots = std::int64_t{stats.blocksUsed} * m_blocks.blockTokens();
+    stats.kvSlotsEmpty = emptySlots(batch);
     stats.preemptions = m_preemptions;
     stats.prefixQueryTokens = m_prefixQueryTokens;
     stats.prefixHitTokens = m_prefixHitTokens;
@@ -43,6 +45,29 @@ void Scheduler::fillStats(const Batch &batch, StepStats &stats, double now) cons
         stats.decodeTokens += row.decodeTokens;
         stats.prefillTokens += row.tokens - row.decodeTokens;
     }
+}
+
+/// Token slots of used blocks that hold no token once the batch is computed. Whole blocks are empty for one sequence
+/// only; a last one that forks still share is counted once.
+std::int64_t Scheduler::emptySlots(const Batch &batch) const
+{
+    const int size = m_blocks.blockTokens();
+    std::int64_t empty = 0;
+    std::vector<int> shared;
+    for (const Entry &entry : m_running) {
+        const std::vector<int> &blocks = entry->table.blocks;
+        empty += static_cast<std::int64_t>(blocks.size()) * size - entry->computed;
+        const auto last = static_cast<std::size_t>(entry->computed / size);
+        if (last >= blocks.size() || entry->computed % size == 0 || m_blocks.view(blocks[last]).refCount == 1)
+            continue;
+        if (std::ranges::find(shared, blocks[last]) == shared.end())
+            shared.push_back(blocks[last]);
+        else
+            empty -= size - entry->computed % size;
+    }
+    for (const BatchRow &row : batch.rows)
+        empty -= row.tokens;
+    return empty;
 }
 
 void Scheduler::advance(const BatchRow &row, std::span<const RowResult> results, CommitResult &out, double now)

@@ -60,6 +60,8 @@ BlockSnapshot snapshotBlocks(const Scheduler &scheduler)
     auto map = std::make_shared<BlockMap>();
     map->step = scheduler.steps();
     map->blockTokens = manager.blockTokens();
+    map->windowBlocks = manager.window().size();
+    map->windowBlocksUsed = manager.window().size() - manager.window().free();
     map->blocks.resize(static_cast<std::size_t>(manager.blocks()));
     std::vector<int> tokens(map->blocks.size() * static_cast<std::size_t>(manager.blockTokens()));
     for (const Sequence *sequence : scheduler.sequences())
@@ -68,6 +70,7 @@ BlockSnapshot snapshotBlocks(const Scheduler &scheduler)
         BlockInfo &info = map->blocks[i];
         const BlockView view = manager.view(static_cast<int>(i));
         info.refCount = view.refCount;
+        info.inWindow = manager.window().slotOf(static_cast<int>(i)) >= 0;
         if (view.refCount > 0) {
             info.state = BlockState::Used;
         } else if (view.published) {

@@ -16,6 +16,8 @@ void countStep(EngineTotals &totals, const StepStats &step)
     totals.maxRunning = std::max(totals.maxRunning, step.running);
     totals.promptTokens += static_cast<std::uint64_t>(step.answeredPromptTokens);
     totals.generationTokens += step.ttftMs.size() + step.itlMs.size();
+    totals.kvSlotSeconds += static_cast<double>(step.kvSlots) * step.duration;
+    totals.kvEmptySeconds += static_cast<double>(step.kvSlotsEmpty) * step.duration;
     totals.latencies.stepTokens.observe(step.prefillTokens + step.decodeTokens);
     for (const double ms : step.ttftMs)
         totals.latencies.ttft.observe(ms / msPerSecond);

@@ -112,6 +112,7 @@ public:
     std::atomic<bool> refuseSome = false;
     std::atomic<bool> cutStreams = false;
     std::atomic<bool> metrics = false;
+    std::atomic<int> looks = 0; ///< at the metrics
     std::atomic<int> gapMs = 20;
 
 private:
@@ -166,6 +167,12 @@ private:
         close(client);
     }
 
+    static QByteArray slotSeconds(int looks)
+    {
+        return "lathe_kv_cache_slot_seconds_total " + QByteArray::number(100 * looks)
+            + "\nlathe_kv_cache_empty_slot_seconds_total " + QByteArray::number(3 * looks) + "\n";
+    }
+
     void reply(int client, const QByteArray &request, const QByteArray &body)
     {
         if (request.startsWith("GET /v1/models "))
@@ -174,7 +181,8 @@ private:
             return answer(client, "200 OK",
                           "# HELP x y\nlathe_num_preemptions_total 3\nlathe_num_requests_running{model=\"a\"} 2\n"
                           "lathe_prefix_cache_queries_total 100\nlathe_prefix_cache_hits_total 25\n"
-                          "lathe_kv_cache_usage_perc 0.5\n");
+                          "lathe_kv_cache_usage_perc 0.5\n"
+                              + slotSeconds(++looks));
         if (!request.startsWith("POST /v1/completions ") && !request.startsWith("POST /v1/chat/completions "))
             return answer(client, "404 Not Found", R"({"error":{"message":"no such path"}})");
         int place = 0;
@@ -343,9 +351,10 @@ void LoadTest::aServerIsLoaded()
     QCOMPARE(json["output_tokens"].toInt(), 40);
     QVERIFY(json["ttft_ms"]["p50"].toDouble() >= 20 && json["tpot_ms"]["p50"].toDouble() >= 20);
     QVERIFY(json["e2e_ms"]["p50"].toDouble() >= 80);
-    QVERIFY(json["queue_ms"].isNull() && json["kv_waste"].isNull());
+    QVERIFY(json["queue_ms"].isNull());
     QCOMPARE(json["max_running"].toInt(), 2);
     QCOMPARE(json["kv_peak_usage"].toDouble(), 0.5);
+    QCOMPARE(json["kv_waste"].toDouble(), 0.03);
     QCOMPARE(json["preemptions"].toInt(), 0); // the counter did not move
     const QList<QJsonObject> bodies = server.bodies();
     QCOMPARE(bodies.size(), 10);
@@ -442,8 +451,15 @@ void LoadTest::experimentsRun()
     QCOMPARE(json["name"].toString(), arguments.first());
     QVERIFY(json["ratio"].toDouble() > 0 && !json["bound"].toString().isEmpty());
     QCOMPARE(json["config"]["device"].toString().startsWith("modelled"), arguments.contains("--modelled"));
-    if (arguments.first() == "paging")
+    if (arguments.first() == "prefix-cache")
+        QVERIFY(json["config"]["overhead_without_reuse"].toDouble(-1) >= 0);
+    if (arguments.first() == "paging") {
         QVERIFY(json["treatment"]["sequences"].toInt() >= 4 * json["baseline"]["sequences"].toInt());
+        QVERIFY(json["baseline"]["kv_waste"].toDouble() > 0.5);
+        const double waste = json["treatment"]["kv_waste"].toDouble();
+        QVERIFY2(waste > 0.001 && waste < (arguments.contains("--modelled") ? 0.04 : 0.3),
+                 qPrintable(QString::number(waste)));
+    }
 }
 
 QTEST_GUILESS_MAIN(LoadTest)

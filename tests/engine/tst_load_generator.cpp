@@ -120,7 +120,7 @@ private slots:
     void brokenDatasetsAreRefused();
     void concurrencyIsKept();
     void stopReportsWhatHasEnded();
-    void wasteOfScriptedSteps();
+    void wasteIsWeightedByTime();
     void engineTellsItsOwnFigures();
     void variantsKeepLengthsAndShareNothing();
     void studentsQuantiles_data();
@@ -345,23 +345,24 @@ void LoadGeneratorTest::stopReportsWhatHasEnded()
     QVERIFY(report.ttftMs.has_value());
 }
 
-void LoadGeneratorTest::wasteOfScriptedSteps()
+void LoadGeneratorTest::wasteIsWeightedByTime()
 {
-    KvUsage usage(16);
+    KvUsage usage;
+    QVERIFY(usage.empty());
     StepStats step;
-    step.duration = 1;
     step.blocksTotal = 10;
     step.blocksUsed = 2;
-    step.rows = {{1, 20, 0, 20, 30}}; // two blocks for 30 tokens, 20 of them computed
+    step.kvSlots = 32;
+    step.kvSlotsEmpty = 12;
+    step.duration = 1;
     usage.add(step);
     QVERIFY(std::abs(usage.waste() - 12.0 / 32) < 1e-12);
-    step.rows = {{1, 10, 0, 30, 30}};
+    step.blocksUsed = 3;
+    step.kvSlots = 48;
+    step.kvSlotsEmpty = 2;
+    step.duration = 3;
     usage.add(step);
-    QVERIFY(std::abs(usage.waste() - 14.0 / 64) < 1e-12);
-    step.blocksUsed = 3; // a second request shares the first block
-    step.rows = {{1, 0, 1, 31, 30}, {2, 17, 0, 33 - 16, 17}};
-    usage.add(step);
-    QVERIFY(std::abs(usage.waste() - (14.0 + 1 + 15) / (64 + 48)) < 1e-12);
+    QVERIFY(std::abs(usage.waste() - (12.0 + 6) / (32 + 144)) < 1e-12);
     QCOMPARE(usage.peak(), 0.3);
 }
 
@@ -374,7 +375,7 @@ void LoadGeneratorTest::engineTellsItsOwnFigures()
     config.limits.maxNumSeqs = 3;
     RequestRunner runner(fixture.engine);
     (void)runner.load("model", config, {});
-    EngineLoadTarget target(runner, fixture.engine, config.kv.blockTokens);
+    EngineLoadTarget target(runner, fixture.engine);
     const std::vector<LoadRequest> requests = makeRandomRequests({12, {8, 20}, {5, 5}, 16, FakeTokenizer::size, 1});
     const LoadReport report = runLoad(target, requests, {6, 0, {}, 0}, {});
     QCOMPARE(report.completed, 12);
@@ -384,7 +385,11 @@ void LoadGeneratorTest::engineTellsItsOwnFigures()
     QVERIFY(*report.serving.prefixHitRate > 0.2);
     QVERIFY(*report.serving.kvPeakUsage > 0 && *report.serving.kvPeakUsage <= 1);
     QVERIFY(report.queueMs && report.ttftMs->p50 <= report.e2eMs->p50);
-    const EngineLoadTarget again(runner, fixture.engine, config.kv.blockTokens);
+    // Blocks of 8 for contexts of 24 to 40 tokens: on average half of the last one is empty, and never seven eighths.
+    QVERIFY(*report.serving.kvWaste > 0.02 && *report.serving.kvWaste < 7.0 / 24);
+    const EngineTotals totals = fixture.engine.totals();
+    QVERIFY(std::abs(totals.kvEmptySeconds / totals.kvSlotSeconds - *report.serving.kvWaste) < 1e-9);
+    const EngineLoadTarget again(runner, fixture.engine);
 }
 
 void LoadGeneratorTest::variantsKeepLengthsAndShareNothing()
@@ -492,6 +497,8 @@ public:
             step.duration = 0.1;
             step.blocksTotal = 10;
             step.blocksUsed = 3;
+            step.kvSlots = 24;
+            step.kvSlotsEmpty = 6;
             target.stepped(std::array{step});
             RequestFinished end;
             end.id = 7; // somebody else's
@@ -517,7 +524,7 @@ private:
 void LoadGeneratorTest::relayedLoad()
 {
     RelayOwner owner;
-    RelayLoadTarget target(owner.owner(), 8);
+    RelayLoadTarget target(owner.owner());
     const std::vector<LoadRequest> requests = makeRandomRequests({6, {4, 4}, {3, 3}, 0, 100, 1});
     LoadReport report;
     std::atomic<bool> done = false;
@@ -542,7 +549,7 @@ void LoadGeneratorTest::relayedLoad()
 void LoadGeneratorTest::abandonedLoadEndsAtOnce()
 {
     RelayOwner owner;
-    RelayLoadTarget target(owner.owner(), 8);
+    RelayLoadTarget target(owner.owner());
     const std::vector<LoadRequest> requests = makeRandomRequests({6, {4, 4}, {3, 3}, 0, 100, 1});
     LoadReport report;
     std::jthread run([&](const std::stop_token &stop) { report = runLoad(target, requests, {2, 0, {}, 0}, stop); });

@@ -480,6 +480,9 @@ private slots:
         if (fewest)
             c.kv.windowBlocks = windowBlocksFor({200, 16, window}, 1, 1);
         Rig rig(c);
+        const BlockSnapshot empty = snapshotBlocks(rig.scheduler);
+        QCOMPARE(empty.map->windowBlocks, c.kv.windowBlocks);
+        QCOMPARE(empty.map->windowBlocksUsed, 0);
         int salt = 0;
         for (const int length : {std::max(1, window - 1), window, window + 1, 3 * window + 5, 200})
             rig.add(promptOf(length, ++salt), 4 * window + 20);
@@ -487,6 +490,10 @@ private slots:
         while (rig.step()) {
             const WindowPool &pool = rig.scheduler.blocks().window();
             QVERIFY(pool.size() - pool.free() <= each * static_cast<int>(rig.scheduler.sequences().size()));
+            const BlockSnapshot pages = snapshotBlocks(rig.scheduler);
+            QCOMPARE(pages.map->windowBlocksUsed, pool.size() - pool.free());
+            QCOMPARE(std::ranges::count_if(pages.map->blocks, &BlockInfo::inWindow),
+                     pool.size() - pool.free() + pool.kept());
             QCOMPARE(rig.scheduler.audit(), std::string());
         }
         for (const auto &[id, job] : rig.jobs)

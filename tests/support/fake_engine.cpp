@@ -442,7 +442,10 @@ void FakeEngine::step()
     for (const BlockInfo &block : m_blocks) {
         stats.blocksUsed += block.state == BlockState::Used;
         stats.blocksCached += block.state == BlockState::Cached;
+        if (block.state == BlockState::Used)
+            stats.kvSlotsEmpty += m_config.kv.blockTokens - block.tokens;
     }
+    stats.kvSlots = std::int64_t{stats.blocksUsed} * m_config.kv.blockTokens;
     countStep(m_totals, stats);
     m_steps.push_back(std::move(stats));
     for (const RequestId id : ids) {
@@ -503,7 +506,7 @@ void FakeEngine::publishLocked()
         m_map.reset();
         return;
     }
-    m_map = std::make_shared<const BlockMap>(BlockMap{m_step, m_config.kv.blockTokens, m_blocks});
+    m_map = std::make_shared<const BlockMap>(BlockMap{m_step, m_config.kv.blockTokens, 0, 0, m_blocks});
 }
 
 void FakeEngine::setDevices(std::vector<DeviceStats> devices)

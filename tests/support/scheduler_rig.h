@@ -177,12 +177,36 @@ struct Rig {
         }
         now += 0.01;
         ++steps;
+        const std::int64_t empty = recountEmptySlots();
         result = scheduler.commit(batch, results, now);
+        if (result.stats.kvSlotsEmpty != empty)
+            qFatal("%lld empty slots are told, %lld counted", static_cast<long long>(result.stats.kvSlotsEmpty),
+                   static_cast<long long>(empty));
         for (const CommitResult::Output &output : result.outputs)
             jobs.at(output.id).output.push_back(output.token);
         for (const FinishedSequence &finished : result.finished)
             take(finished);
         return true;
+    }
+
+    /// Of the blocks that sequences hold, once `batch` is written; block by block.
+    [[nodiscard]] std::int64_t recountEmptySlots() const
+    {
+        const int size = scheduler.blocks().blockTokens();
+        std::map<int, int> filled;
+        for (const Sequence *sequence : scheduler.sequences()) {
+            int tokens = sequence->computed;
+            for (const BatchRow &row : batch.rows)
+                tokens += row.sequence == sequence->handle ? row.tokens : 0;
+            for (std::size_t i = 0; i < sequence->table.blocks.size(); ++i) {
+                int &most = filled[sequence->table.blocks[i]];
+                most = std::max(most, std::clamp(tokens - static_cast<int>(i) * size, 0, size));
+            }
+        }
+        std::int64_t empty = 0;
+        for (const auto &[block, tokens] : filled)
+            empty += size - tokens;
+        return empty;
     }
 
     void runAll(int maxSteps = 100000)

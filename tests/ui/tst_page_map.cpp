@@ -32,7 +32,8 @@ private slots:
         theme.setMode(ui::ThemeMode::Dark);
         PageMap map(theme);
         map.resize(200, 40);
-        map.setCells({quint16(0), quint16(PageMap::Shared), quint16(PageMap::Cached), quint16(PageMap::Free)});
+        map.setCells({quint16(0), quint16(PageMap::Shared), quint16(PageMap::Cached), quint16(PageMap::Free),
+                      quint16(PageMap::InWindow), quint16(PageMap::Cached | PageMap::InWindow)});
         const QImage picture = map.grab().toImage();
         const auto at = [&](int cell, double dx, double dy) {
             const QRectF r = map.cellRect(cell);
@@ -42,6 +43,10 @@ private slots:
         QVERIFY(at(1, .5, .5) != at(1, .15, .5));      // a dot in the middle
         QCOMPARE(at(2, .5, .5), theme.tokens().panel); // only an outline
         QCOMPARE(at(3, .5, .5), theme.tokens().free);
+        QVERIFY(at(4, .5, .5) == ui::Theme::series(0));
+        QVERIFY(at(4, .5, .8) != ui::Theme::series(0)); // a bar along the foot
+        QCOMPARE(at(5, .5, .5), theme.tokens().panel);
+        QVERIFY(at(5, .5, .8) != theme.tokens().panel);
     }
 
     void onlyChangesAreStamped()
@@ -125,6 +130,11 @@ private slots:
         QCOMPARE(PagesCard::cellState(block(engine::BlockState::Cached, 0), 4), quint16(PageMap::Cached));
         QCOMPARE(PagesCard::cellState(block(engine::BlockState::Used, 1), 4), quint16(4));
         QCOMPARE(PagesCard::cellState(block(engine::BlockState::Used, 3), 4), quint16(4 | PageMap::Shared));
+        engine::BlockInfo seen = block(engine::BlockState::Used, 1);
+        seen.inWindow = true;
+        QCOMPARE(PagesCard::cellState(seen, 4), quint16(4 | PageMap::InWindow));
+        seen.state = engine::BlockState::Cached;
+        QCOMPARE(PagesCard::cellState(seen, 4), quint16(PageMap::Cached | PageMap::InWindow));
     }
 
     void cardTellsRequestAndTokens()

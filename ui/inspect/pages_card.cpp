@@ -76,15 +76,16 @@ void PagesCard::layoutContent()
 
 quint16 PagesCard::cellState(const engine::BlockInfo &block, int series)
 {
+    const int window = block.inWindow ? PageMap::InWindow : 0;
     switch (block.state) {
     case engine::BlockState::Free:
         return PageMap::Free;
     case engine::BlockState::Cached:
-        return PageMap::Cached;
+        return quint16(PageMap::Cached | window);
     case engine::BlockState::Used:
         break;
     }
-    return quint16(series | (block.refCount > 1 ? PageMap::Shared : 0));
+    return quint16(series | (block.refCount > 1 ? PageMap::Shared : 0) | window);
 }
 
 void PagesCard::takeMap(const std::shared_ptr<const engine::BlockMap> &map)
@@ -121,6 +122,9 @@ void PagesCard::summarize()
                                format::percent(double(used) / double(total)));
     if (used > 0)
         summary += tr(" · waste %1").arg(format::percent(1 - double(filled) / double(used * m_blocks->blockTokens)));
+    if (m_blocks->windowBlocks > 0)
+        summary += tr(" · window %1 of %2")
+                       .arg(format::count(m_blocks->windowBlocksUsed), format::count(m_blocks->windowBlocks));
     setSummary(summary);
 }
 
@@ -135,13 +139,16 @@ QString PagesCard::describeBlock(int block) const
     const QString tokens =
         tr("tokens %1–%2")
             .arg(format::count(info.firstPosition), format::count(info.firstPosition + std::max(0, info.tokens - 1)));
+    QString window;
+    if (m_blocks->windowBlocks > 0)
+        window = info.inWindow ? tr(" · in the window") : tr(" · left the window");
     if (info.state == engine::BlockState::Cached)
-        return tr("%1: cached, free to take · %2").arg(number, tokens);
+        return tr("%1: cached, free to take · %2").arg(number, tokens) + window;
     QString owner = QStringLiteral("#%1").arg(info.owner);
     if (const QString name = m_client.requestName(info.owner); !name.isEmpty())
         owner += QStringLiteral(" “%1”").arg(name);
     const QString shared = info.refCount > 1 ? tr(" · shared by %1").arg(info.refCount) : tr(" · 1 reference");
-    return tr("%1: request %2%3 · %4").arg(number, owner, shared, tokens);
+    return tr("%1: request %2%3 · %4").arg(number, owner, shared, tokens) + window;
 }
 
 void PagesCard::describe(int block)
@@ -177,10 +184,12 @@ void PagesCard::paintContent(QPainter &painter, const QRectF &rect)
                     theme().ui(11.5), c.muted);
         return;
     }
-    const std::pair<quint16, QString> items[] = {{quint16(0), tr("request")},
-                                                 {quint16(PageMap::Shared), tr("shared prefix")},
-                                                 {quint16(PageMap::Cached), tr("cached, free to take")},
-                                                 {quint16(PageMap::Free), tr("free")}};
+    QList<std::pair<quint16, QString>> items{{quint16(0), tr("request")},
+                                             {quint16(PageMap::Shared), tr("shared prefix")},
+                                             {quint16(PageMap::Cached), tr("cached, free to take")},
+                                             {quint16(PageMap::Free), tr("free")}};
+    if (m_blocks->windowBlocks > 0)
+        items.insert(1, {quint16(PageMap::InWindow), tr("in the window")});
     double x = rect.x();
     const QFont font = theme().ui(11.5);
     for (const auto &[state, name] : items) {

@@ -14,7 +14,8 @@ namespace ui {
 class EngineClient;
 class PageMap;
 
-/// Every block of the KV pool: free, in a request's colour, shared (dot), cached (outline); hover tells which request
+/// Every block of the KV pool: free, in a request's colour, shared (dot), cached (outline), and which of them
+/// the layers with a window still hold (bar); hover tells which request
 /// and which tokens.
 class PagesCard : public LiveCard {
     Q_OBJECT

@@ -68,7 +68,7 @@ void WorkloadRunner::start(const Workload &workload, int requests, int variant)
     };
     m_client.watchSteps(true);
     m_client.takeSteps(); // steps made before are not of this run
-    m_target = std::make_shared<engine::RelayLoadTarget>(std::move(owner), m_client.model()->effective.kv.blockTokens);
+    m_target = std::make_shared<engine::RelayLoadTarget>(std::move(owner));
     const engine::RandomWorkload random = randomOf(workload, requests, variant, m_client.model()->vocabSize);
     const engine::LoadOptions options{workload.clients, 0, {}, std::uint64_t(workload.seed)};
     m_thread = std::jthread([this, run, random, options, target = m_target](const std::stop_token &stop) {

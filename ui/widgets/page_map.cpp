@@ -97,10 +97,14 @@ void PageMap::paintCell(QPainter &painter, const Theme &theme, const QRectF &rec
 {
     const Tokens &c = theme.tokens();
     const double radius = rect.width() >= 6 ? 2 : rect.width() >= 4 ? 1 : 0;
+    const QRectF foot(rect.x() + 1, rect.bottom() - std::max(2.0, rect.height() / 4), rect.width() - 2,
+                      std::max(1.0, rect.height() / 8));
     if (state & Cached) {
         painter.setPen(QPen(c.faint, 1));
         painter.setBrush(Qt::NoBrush);
         painter.drawRoundedRect(rect.adjusted(.5, .5, -.5, -.5), radius, radius);
+        if (state & InWindow)
+            painter.fillRect(foot, c.faint);
         return;
     }
     painter.setPen(Qt::NoPen);
@@ -111,6 +115,8 @@ void PageMap::paintCell(QPainter &painter, const Theme &theme, const QRectF &rec
         const double third = rect.width() / 3;
         painter.drawRoundedRect(QRectF(rect.x() + third, rect.y() + third, third, third), 1, 1);
     }
+    if (state & InWindow)
+        painter.fillRect(foot, c.panel);
 }
 
 QImage PageMap::sprite(quint16 state) const

@@ -12,12 +12,13 @@ namespace ui {
 
 /// A map of many small cells: one state each, stamped from a sprite into an image, so that only changed cells cost.
 ///
-/// Colour never speaks alone: shared cells have a dot, cached ones only an outline, free ones the surface colour.
+/// Colour never speaks alone: shared cells have a dot, cached ones only an outline, free ones the surface colour;
+/// a bar along the foot marks those that are also in layers which keep only a window.
 class PageMap : public QWidget {
     Q_OBJECT
 public:
     /// Low byte: series of the owner; the flags change how the cell looks.
-    enum Flag : quint16 { Shared = 0x100, Cached = 0x200, Free = 0x400 };
+    enum Flag : quint16 { Shared = 0x100, Cached = 0x200, Free = 0x400, InWindow = 0x800 };
 
     explicit PageMap(Theme &theme, QWidget *parent = nullptr);
 
