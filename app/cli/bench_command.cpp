@@ -60,7 +60,7 @@ Json rowJson(const engine::BenchRow &row, const engine::ModelInfo &info)
                 {"threads", info.effective.threads},
                 {"isa", info.isa},
                 {"kv_cache_dtype", engine::kvTypesText(info.effective.kv)},
-                {"device", "cpu"}};
+                {"device", info.effective.device}};
 }
 
 std::string rowText(const engine::BenchRow &row)

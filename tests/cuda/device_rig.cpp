@@ -115,7 +115,7 @@ bool Rows::restIntact() const
     }
     bool intact = m_memory->bordersIntact();
     for (std::size_t i = 0; i < inside.size(); ++i)
-        intact = intact && (inside[i] || std::bit_cast<std::uint32_t>((*m_memory)[i]) == ~0U);
+        intact = intact && (inside[i] || std::bit_cast<std::uint32_t>((*m_memory)[i]) == DeviceBytes::fill);
     return intact;
 }
 

@@ -41,12 +41,17 @@ public:
     {
         if (!m_memory)
             throw std::bad_alloc();
-        std::memset(m_memory.get(), fill, whole(bytes));
+        for (std::size_t i = 0; i < whole(bytes); i += sizeof fill)
+            std::memcpy(m_memory.get() + i, &fill, sizeof fill);
         setPoison(true);
     }
     ~DeviceBytes() { setPoison(false); }
     DeviceBytes(const DeviceBytes &) = delete;
     DeviceBytes &operator=(const DeviceBytes &) = delete;
+
+    /// What memory holds: a NaN as float, half and bfloat16. It is a signalling one, so that no arithmetic results in
+    /// it.
+    static constexpr std::uint32_t fill = 0xffbfffff;
 
     [[nodiscard]] std::byte *data() const { return m_memory.get() + border; }
     [[nodiscard]] std::size_t bytes() const { return m_bytes; }
@@ -57,7 +62,7 @@ public:
         bool intact = true;
         for (std::size_t i = 0; i < whole(m_bytes); ++i)
             if (i < border || i >= border + m_bytes)
-                intact = intact && m_memory.get()[i] == std::byte{fill};
+                intact = intact && m_memory.get()[i] == static_cast<std::byte>(fill >> 8 * (i % sizeof fill));
         setPoison(true);
         return intact;
     }
@@ -67,7 +72,6 @@ private:
         void operator()(std::byte *memory) const { std::free(memory); }
     };
     static constexpr std::size_t border = 256;
-    static constexpr unsigned char fill = 0xff;
 
     static std::size_t whole(std::size_t bytes) { return (bytes + border - 1) / border * border + 2 * border; }
 
