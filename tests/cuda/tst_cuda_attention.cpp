@@ -375,8 +375,10 @@ void TestCudaAttention::rowsDoNotDependOnChunks_data()
     QTest::addRow("f16") << int(DType::F16) << 0;
     if (device_rig::smallOnly())
         return;
-    QTest::addRow("bf16") << int(DType::BF16) << 0;
     QTest::addRow("q8_0, window") << int(DType::Q8_0) << 70;
+    if (!shared_data::fullTier())
+        return;
+    QTest::addRow("bf16") << int(DType::BF16) << 0;
     QTest::addRow("fp8, window") << int(DType::E4M3) << 270;
 }
 
