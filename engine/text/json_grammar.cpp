@@ -398,34 +398,38 @@ void SchemaCompiler::addNumber(const Part &part)
 
 // Strings.
 
-namespace {
-
-TextLanguage patternOf(const Json &pattern)
+const TextLanguage &SchemaCompiler::patternOf(const Json &pattern)
 {
     if (!pattern.is_string())
         throw Error(ErrorCode::Refused, "pattern: found a value of type " + std::string(pattern.type_name()));
     const std::string text = pattern.get<std::string>();
     try {
-        return patternLanguage(text);
+        const auto known = m_patterns.find(text);
+        return known != m_patterns.end() ? known->second
+                                         : m_patterns.emplace(text, patternLanguage(text, m_budget)).first->second;
     } catch (const Error &error) {
         throw Error(ErrorCode::Refused, "pattern: found " + utf8::quoted(text) + ": " + error.what());
     }
 }
 
-TextLanguage formatOf(const Json &format)
+const TextLanguage &SchemaCompiler::formatOf(const Json &format)
 {
     const std::string name = format.is_string() ? format.get<std::string>() : schemaText(format);
-    auto language = formatLanguage(name);
+    if (const auto known = m_formats.find(name); known != m_formats.end())
+        return known->second;
+    auto language = formatLanguage(name, m_budget);
     if (!language)
         throw Error(
             ErrorCode::Refused,
             "format: found \"" + name.substr(0, 64)
                 + "\", supported are date, time, date-time, duration, uuid, email, hostname, ipv4, ipv6 and uri");
-    return std::move(*language);
+    return m_formats.emplace(name, std::move(*language)).first->second;
 }
 
+namespace {
+
 /// As long as asked for, where the language is not so anyway.
-TextLanguage cut(TextLanguage language, std::int64_t least, std::optional<std::int64_t> most)
+TextLanguage cut(TextLanguage language, std::int64_t least, std::optional<std::int64_t> most, TextBudget &budget)
 {
     if (language.empty())
         return language;
@@ -434,7 +438,7 @@ TextLanguage cut(TextLanguage language, std::int64_t least, std::optional<std::i
     const bool isShort = !most || (longest && *longest <= *most);
     if (isLong && isShort)
         return language;
-    return language.intersected(TextLanguage::ofLength(isLong ? 0 : least, isShort ? std::nullopt : most));
+    return language.intersected(TextLanguage::ofLength(isLong ? 0 : least, isShort ? std::nullopt : most), budget);
 }
 
 } // namespace
@@ -451,8 +455,8 @@ std::optional<TextLanguage> SchemaCompiler::languageOf(const Part &part)
     try {
         TextLanguage language = format ? formatOf(*format) : patternOf(*pattern);
         if (format && pattern)
-            language = language.intersected(patternOf(*pattern));
-        language = cut(std::move(language), least, most);
+            language = language.intersected(patternOf(*pattern), m_budget);
+        language = cut(std::move(language), least, most, m_budget);
         if (language.empty())
             throw Error(ErrorCode::Refused, "pattern, format and lengths: found no string that fits");
         return language;

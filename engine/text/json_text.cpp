@@ -139,10 +139,10 @@ std::string escapeOf(char32_t code)
 
 } // namespace
 
-std::optional<TextLanguage> formatLanguage(std::string_view format)
+std::optional<TextLanguage> formatLanguage(std::string_view format, TextBudget &budget)
 {
     const std::string pattern = patternOf(format);
-    return pattern.empty() ? std::nullopt : std::optional(patternLanguage("^(?:" + pattern + ")$"));
+    return pattern.empty() ? std::nullopt : std::optional(patternLanguage("^(?:" + pattern + ")$", budget));
 }
 
 bool isFreeFormat(std::string_view format)

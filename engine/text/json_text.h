@@ -14,7 +14,7 @@ namespace engine {
 /// email, hostname, ipv4, ipv6, uri, uuid, and the names that pydantic has beside them. Some that are right are left
 /// out (29 February, leap seconds, quoted mailboxes, schemes but http and https), none that are wrong are in. Source:
 /// RFC 3339, RFC 3986, RFC 4291, RFC 5321, RFC 9562.
-[[nodiscard]] std::optional<TextLanguage> formatLanguage(std::string_view format);
+[[nodiscard]] std::optional<TextLanguage> formatLanguage(std::string_view format, TextBudget &budget);
 /// Whether a `format` only describes: every string has it.
 [[nodiscard]] bool isFreeFormat(std::string_view format);
 

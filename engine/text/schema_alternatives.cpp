@@ -10,7 +10,8 @@
 namespace engine {
 namespace {
 
-constexpr int maxNesting = 8; // of alternatives within alternatives
+constexpr int maxNesting = 8;              // of alternatives within alternatives
+constexpr std::size_t stepsOfASchema = 16; // that it costs to look at one, in steps of a budget
 constexpr const char *allValues = "*";
 
 std::string typeOf(const Json &value)
@@ -62,6 +63,7 @@ std::string impliedType(const Json &schema)
 
 void SchemaCompiler::collectKinds(const Json &given, const std::string &place, int depth, Kinds &kinds)
 {
+    m_budget.take(stepsOfASchema);
     const Json &schema = resolved(given, place);
     if (const Json *list = alternativesOf(schema); list && depth < maxNesting) {
         for (const Json &one : *list)
@@ -91,6 +93,7 @@ void SchemaCompiler::collectKinds(const Json &given, const std::string &place, i
 /// Members of objects that have constants.
 SchemaCompiler::Tags SchemaCompiler::tagNames(const Json &given, const std::string &place, int depth)
 {
+    m_budget.take(stepsOfASchema);
     const Json &schema = resolved(given, place);
     if (const Json *list = alternativesOf(schema))
         return depth < maxNesting && !list->empty() ? tagNames(list->front(), place, depth + 1) : Tags();
@@ -106,6 +109,7 @@ SchemaCompiler::Tags SchemaCompiler::tagNames(const Json &given, const std::stri
 std::vector<std::string> SchemaCompiler::tagValues(const Json &given, const std::string &name, const std::string &place,
                                                    int depth)
 {
+    m_budget.take(stepsOfASchema);
     const Json &schema = resolved(given, place);
     std::vector<std::string> values;
     if (const Json *list = alternativesOf(schema)) {

@@ -63,7 +63,9 @@ private:
     void addString(const Part &part);
     void addCounted(const Part &part, const Counts &limits);
     /// What pattern, format and the lengths beside them say of a string; nothing without any of the first two.
-    static std::optional<TextLanguage> languageOf(const Part &part);
+    std::optional<TextLanguage> languageOf(const Part &part);
+    const TextLanguage &patternOf(const Json &pattern);
+    const TextLanguage &formatOf(const Json &format);
 
     // Alternatives of which only one may fit.
     using Kinds = std::map<std::string, std::vector<std::string>>; ///< by type, its constants or "*" for all values
@@ -102,6 +104,9 @@ private:
     JsonTexts m_texts;
     std::map<std::pair<const Json *, Tags>, int> m_rules;
     std::vector<Part> m_open;
+    TextBudget m_budget;
+    std::map<std::string, TextLanguage> m_patterns; // that were met, by their text
+    std::map<std::string, TextLanguage> m_formats;
 };
 
 /// A value as it stands in grammars and, cut, in messages.

@@ -252,10 +252,10 @@ std::vector<SchemaCompiler::Others> SchemaCompiler::patternMembers(const Part &p
         const Json text{{"pattern", pattern}};
         TextLanguage keys = *languageOf({&text, place, {}, {}});
         for (const Others &other : members)
-            if (!other.keys.intersected(keys).empty())
+            if (!other.keys.intersected(keys, m_budget).empty())
                 refuse(place, "found a name that another pattern fits too, which is not supported");
         if (names)
-            keys = keys.intersected(*names);
+            keys = keys.intersected(*names, m_budget);
         members.push_back({std::move(keys), ruleOf(schema, place)});
     }
     return members;
@@ -340,13 +340,13 @@ std::vector<std::pair<int, int>> SchemaCompiler::otherMembers(const Part &part, 
     if (open && !patterns.empty()) {
         TextLanguage free = keys ? *keys : TextLanguage::ofLength(0, std::nullopt);
         for (const Others &pattern : patterns)
-            free = free.intersected(pattern.keys.complement());
+            free = free.intersected(pattern.keys.complement(), m_budget);
         keys = std::move(free);
     }
     const auto addKeys = [&](TextLanguage language, int rule) {
         for (const std::string &name : names)
             if (language.contains(name))
-                language = language.intersected(TextLanguage::ofText(name).complement());
+                language = language.intersected(TextLanguage::ofText(name, m_budget).complement(), m_budget);
         if (language.empty())
             return;
         const int key = m_grammar.addRule();

@@ -129,7 +129,7 @@ bool isAhead(const Node &node)
 
 } // namespace
 
-TextLanguage patternLanguage(std::string_view pattern)
+TextLanguage patternLanguage(std::string_view pattern, TextBudget &budget)
 {
     const PatternTree tree = parsePattern(pattern);
     const auto nodeOf = [&tree](int index) -> const Node & { return tree.nodes[static_cast<std::size_t>(index)]; };
@@ -151,10 +151,10 @@ TextLanguage patternLanguage(std::string_view pattern)
             if (isAhead(nodeOf(parts[i])))
                 ahead.push_back(parts[i]);
     }
-    TextLanguage language(NetworkBuilder(tree).build(body));
+    TextLanguage language(NetworkBuilder(tree).build(body), budget);
     for (const int one : ahead) {
-        const TextLanguage seen(NetworkBuilder(tree).build({begin, nodeOf(one).parts.front()}));
-        language = language.intersected(nodeOf(one).kind == Kind::Ahead ? seen : seen.complement());
+        const TextLanguage seen(NetworkBuilder(tree).build({begin, nodeOf(one).parts.front()}), budget);
+        language = language.intersected(nodeOf(one).kind == Kind::Ahead ? seen : seen.complement(), budget);
     }
     return language;
 }

@@ -12,6 +12,6 @@ namespace engine {
 /// no machine without memory tells them or Unicode's tables would be needed: references back, other lookarounds, word
 /// boundaries, \p, atomic and possessive parts, flags.
 /// \throws Error Refused naming the part and its place
-[[nodiscard]] TextLanguage patternLanguage(std::string_view pattern);
+[[nodiscard]] TextLanguage patternLanguage(std::string_view pattern, TextBudget &budget);
 
 } // namespace engine

@@ -13,22 +13,22 @@ namespace {
 
 using Set = std::vector<int>; // sorted states of a network
 
-constexpr std::size_t maxSteps = 4'000'000;   // about 50 ms
 constexpr std::size_t maxEntries = 2'000'000; // of the tables of a machine
 
 [[noreturn]] void refuseSize()
 {
     throw Error(ErrorCode::Refused,
                 "it needs more than " + std::to_string(TextLanguage::maxStates)
-                    + " states or too long to read; a simpler or shorter one is wanted");
+                    + " states; a simpler or shorter one is wanted");
 }
 
 /// Reads a network: sets of its states become states.
 class Subsets {
 public:
-    Subsets(const TextNetwork &network, const std::vector<CharacterSet> &classes)
+    Subsets(const TextNetwork &network, const std::vector<CharacterSet> &classes, TextBudget &budget)
         : m_network(network)
         , m_members(network.sets.size())
+        , m_budget(budget)
     {
         for (std::size_t set = 0; set < network.sets.size(); ++set)
             for (std::size_t part = 0; part < classes.size(); ++part)
@@ -54,21 +54,16 @@ public:
             for (const auto &[set, target] : m_network.states[static_cast<std::size_t>(state)].sets)
                 for (const int part : m_members[static_cast<std::size_t>(set)]) {
                     after[part].push_back(target);
-                    count(1);
+                    m_budget.take(1);
                 }
         return after;
     }
 
 private:
-    void count(std::size_t steps) const
-    {
-        if ((m_steps += steps) > maxSteps)
-            refuseSize();
-    }
     [[nodiscard]] Set reach(Set open, bool atBegin, bool atEnd) const
     {
         std::vector<bool> seen(m_network.states.size());
-        count(seen.size() / 64);
+        m_budget.take(seen.size() / 64);
         Set all;
         for (const int state : open)
             seen[static_cast<std::size_t>(state)] = true;
@@ -78,7 +73,7 @@ private:
             const int state = open.back();
             open.pop_back();
             all.push_back(state);
-            count(1);
+            m_budget.take(1);
             for (const auto &[place, target] : m_network.states[static_cast<std::size_t>(state)].free) {
                 const bool passes = place == TextNetwork::Place::Anywhere
                     || (place == TextNetwork::Place::Begin && atBegin) || (place == TextNetwork::Place::End && atEnd);
@@ -94,10 +89,17 @@ private:
 
     const TextNetwork &m_network;
     std::vector<std::vector<int>> m_members; ///< by set, the classes in it
-    mutable std::size_t m_steps = 0;
+    TextBudget &m_budget;
 };
 
 } // namespace
+
+void TextBudget::take(std::size_t steps)
+{
+    if (steps > m_left)
+        throw Error(ErrorCode::Refused, "the schema takes too long to read up to here; a simpler one is wanted");
+    m_left -= steps;
+}
 
 int TextLanguage::addState(bool accepts)
 {
@@ -107,10 +109,10 @@ int TextLanguage::addState(bool accepts)
     return static_cast<int>(m_states.size()) - 1;
 }
 
-TextLanguage::TextLanguage(const TextNetwork &network)
+TextLanguage::TextLanguage(const TextNetwork &network, TextBudget &budget)
     : m_classes(partition(network.sets))
 {
-    const Subsets subsets(network, m_classes);
+    const Subsets subsets(network, m_classes, budget);
     std::map<std::pair<Set, bool>, int> known; // the beginning may accept what the same states later do not
     std::vector<Set> sets;
     const auto stateOf = [&](Set set, bool atBegin) {
@@ -136,7 +138,7 @@ TextLanguage::TextLanguage(const TextNetwork &network)
     trim();
 }
 
-TextLanguage TextLanguage::ofText(std::string_view text)
+TextLanguage TextLanguage::ofText(std::string_view text, TextBudget &budget)
 {
     TextNetwork network;
     network.states.resize(1);
@@ -151,7 +153,7 @@ TextLanguage TextLanguage::ofText(std::string_view text)
     network.end = static_cast<int>(network.states.size());
     network.states.back().free.emplace_back(TextNetwork::Place::End, network.end);
     network.states.emplace_back();
-    return TextLanguage(network);
+    return TextLanguage(network, budget);
 }
 
 TextLanguage TextLanguage::ofLength(std::int64_t least, std::optional<std::int64_t> most)
@@ -169,7 +171,7 @@ TextLanguage TextLanguage::ofLength(std::int64_t least, std::optional<std::int64
     return language;
 }
 
-TextLanguage TextLanguage::intersected(const TextLanguage &other) const
+TextLanguage TextLanguage::intersected(const TextLanguage &other, TextBudget &budget) const
 {
     TextLanguage both;
     std::vector<std::pair<std::size_t, std::size_t>> parts;
@@ -195,6 +197,7 @@ TextLanguage TextLanguage::intersected(const TextLanguage &other) const
     stateOf({0, 0});
     for (std::size_t state = 0; state < pairs.size(); ++state) {
         const auto [a, b] = pairs[state];
+        budget.take(parts.size());
         for (std::size_t part = 0; part < parts.size(); ++part) {
             const int nextA = m_states[static_cast<std::size_t>(a)].next[parts[part].first];
             const int nextB = other.m_states[static_cast<std::size_t>(b)].next[parts[part].second];

@@ -26,6 +26,16 @@ struct TextNetwork {
     int end = 0; ///< whatever follows, the text fits
 };
 
+/// How much work one schema may make, so that none holds up those who wait behind it.
+class TextBudget {
+public:
+    /// \throws Error Refused when it is used up, which is after about a quarter of a second
+    void take(std::size_t steps);
+
+private:
+    std::size_t m_left = 4'000'000;
+};
+
 /// A set of texts that a machine without memory can tell: from each state one state follows for each of `classes`,
 /// which part all characters, or none. A value.
 class TextLanguage {
@@ -38,11 +48,11 @@ public:
     };
 
     /// The texts that `network` fits. \throws Error Refused when more than maxStates are needed, as below
-    explicit TextLanguage(const TextNetwork &network);
-    [[nodiscard]] static TextLanguage ofText(std::string_view text); ///< \pre it is valid UTF-8
+    TextLanguage(const TextNetwork &network, TextBudget &budget);
+    [[nodiscard]] static TextLanguage ofText(std::string_view text, TextBudget &budget); ///< \pre it is valid UTF-8
     [[nodiscard]] static TextLanguage ofLength(std::int64_t least, std::optional<std::int64_t> most);
 
-    [[nodiscard]] TextLanguage intersected(const TextLanguage &other) const;
+    [[nodiscard]] TextLanguage intersected(const TextLanguage &other, TextBudget &budget) const;
     [[nodiscard]] TextLanguage complement() const;
 
     [[nodiscard]] bool empty() const { return m_states.empty(); }

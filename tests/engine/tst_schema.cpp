@@ -4,6 +4,7 @@
 #include "engine/core/json.h"
 #include "tests/support/byte_grammar.h"
 
+#include <QElapsedTimer>
 #include <QRegularExpression>
 #include <QTest>
 
@@ -26,6 +27,7 @@ private slots:
     void multiplesWithin();
     void patternsFindWhatPcreFinds_data();
     void patternsFindWhatPcreFinds();
+    void refusesWhatTakesLong();
     void refusesSchemas_data();
     void refusesSchemas();
 };
@@ -278,6 +280,26 @@ void SchemaTest::patternsFindWhatPcreFinds_data()
                                 "\\x61\\n",
                                 "^\"?\\\\"})
         QTest::newRow(pattern) << QString::fromUtf8(pattern);
+}
+
+/// However often a schema says what is hard to read, it is refused before long.
+void SchemaTest::refusesWhatTakesLong()
+{
+    Json many{{"type", "object"}, {"properties", Json::object()}};
+    for (int i = 0; i < 100; ++i) // each of them alone is taken
+        many["properties"][std::to_string(i)] = {{"type", "string"}, {"pattern", "a.{11}" + std::to_string(i)}};
+    Json wide{{"oneOf", {{{"$ref", "#/$defs/0"}}, {{"type", "null"}}}}};
+    for (int i = 0; i < 8; ++i)
+        for (int j = 0; j < 10; ++j)
+            wide["$defs"][std::to_string(i)]["anyOf"].push_back({{"$ref", "#/$defs/" + std::to_string(i + 1)}});
+    wide["$defs"]["8"] = {{"type", "string"}};
+    for (const Json &schema : {many, wide}) {
+        QElapsedTimer timer;
+        timer.start();
+        QVERIFY_EXCEPTION_THROWN((void)jsonSchemaGrammar(schema.dump()), Error);
+        QVERIFY2(timer.elapsed() < 20'000, qPrintable(QString::number(timer.elapsed())));
+    }
+    QVERIFY(jsonSchemaGrammar(R"({"type":"string","pattern":"a.{11}0"})").rules() > 0);
 }
 
 /// A text is in the grammar exactly when PCRE finds the pattern in it.
