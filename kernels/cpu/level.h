@@ -218,10 +218,10 @@ void addKvKernelsScalar(LevelKernels &kernels);
 /// The level below with integer products by VNNI.
 [[nodiscard]] LevelKernels avx512VnniKernels();
 
-/// Unpacks blocks [first, first + count) of a panel to bytes and float scales. `lines` may be null: scales only.
-/// `takeOff`: integer offsets are taken off the bytes.
-void unpackPanelAvx2(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, bool takeOff,
-                     std::uint8_t *lines, float *scales, float *mins);
+/// Unpacks blocks [first, first + count) of a panel to bytes and float scales. Numbers made of bits keep their offset.
+/// `lines` may be null: scales only.
+void unpackPanelAvx2(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, std::uint8_t *lines,
+                     float *scales, float *mins);
 /// Sets scoreKeys and sumValues.
 void addKvKernelsAvx512(LevelKernels &kernels);
 /// Widens `count` columns of a float panel.

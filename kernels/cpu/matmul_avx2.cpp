@@ -337,7 +337,7 @@ void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const Quan
     const SliceProducts products = productsOf(layout, nibbles);
     for (int b = 0; b < layout.blocks; b += quantSliceBlocks) {
         const int count = layout.blocks - b < quantSliceBlocks ? layout.blocks - b : quantSliceBlocks;
-        unpackPanelAvx2(layout, panel, b, count, false, direct ? nullptr : scratch.lines, scratch.scales, scratch.mins);
+        unpackPanelAvx2(layout, panel, b, count, direct ? nullptr : scratch.lines, scratch.scales, scratch.mins);
         const PanelSlice slice{direct ? panel + static_cast<std::int64_t>(b) * bytesPerBlock : scratch.lines,
                                scratch.scales,
                                layout.hasMin ? scratch.mins : nullptr,

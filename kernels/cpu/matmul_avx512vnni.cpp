@@ -163,7 +163,8 @@ void addSlice(const Tile *run, const PanelSlice &slice, int firstBlock, int grou
 void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, const SecondTerms &second,
                 int rows, const PanelScratch &scratch, float *tile)
 {
-    if (rows == 1 && layout.scales != PanelScales::Raw)
+    const bool raw = layout.scales == PanelScales::Raw;
+    if (rows == 1 && !raw)
         return rowProductsAvx512Vnni(layout, panel, scratch.next != nullptr ? scratch.next : panel + layout.panelBytes,
                                      x, second, tile);
     const int bytesPerBlock = (layout.byteLines + layout.nibbleLines + layout.bitLines) * lineBytes;
@@ -172,13 +173,13 @@ void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const Quan
     const Tile *run = tilesOf(layout);
     for (int b = 0; b < layout.blocks; b += quantSliceBlocks) {
         const int count = layout.blocks - b < quantSliceBlocks ? layout.blocks - b : quantSliceBlocks;
-        unpackPanelAvx2(layout, panel, b, count, true, direct ? nullptr : scratch.lines, scratch.scales, scratch.mins);
-        const PanelSlice slice{direct ? panel + static_cast<std::int64_t>(b) * bytesPerBlock : scratch.lines,
-                               scratch.scales,
-                               layout.hasMin ? scratch.mins : nullptr,
-                               count,
-                               direct ? bytesPerBlock : 8 * lineBytes,
-                               0};
+        const std::uint8_t *block = panel + static_cast<std::int64_t>(b) * bytesPerBlock;
+        unpackPanelAvx2(layout, panel, b, count, raw ? scratch.lines : nullptr, scratch.scales, scratch.mins);
+        if (!direct && !raw)
+            unpackLinesAvx512Vnni(layout, block, count, scratch.lines);
+        const PanelSlice slice{direct ? block : scratch.lines,         scratch.scales,
+                               layout.hasMin ? scratch.mins : nullptr, count,
+                               direct ? bytesPerBlock : 8 * lineBytes, 0};
         addSlice(run, slice, b, blockWidth / layout.groupWidth, x, second, rows, tile);
     }
 }

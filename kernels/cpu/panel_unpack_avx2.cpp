@@ -125,11 +125,9 @@ inline __attribute__((always_inline)) I bitOf(I plane, int line, int target)
     return _mm256_and_si256(moved, _mm256_set1_epi8(static_cast<char>(1 << target)));
 }
 
-enum class Finish { Plain, TakeOff, Table };
-
-/// Half a block (8 of 16 rows) of numbers made of a nibble, if any, and `Bits` single bits above it. `operand` is the
-/// offset to take off or the table to look numbers up in.
-template<bool Nibbles, int Bits, Finish F> void unpackHalf(const std::uint8_t *block, I operand, std::uint8_t *lines)
+/// Half a block (8 of 16 rows) of numbers made of a nibble, if any, and `Bits` single bits above it, or that a
+/// nibble stands for in a table.
+template<bool Nibbles, int Bits, bool Table> void unpackHalf(const std::uint8_t *block, I table, std::uint8_t *lines)
 {
     constexpr int low = Nibbles ? 4 : 0;
     I planes[Bits > 0 ? Bits : 1];
@@ -146,52 +144,42 @@ template<bool Nibbles, int Bits, Finish F> void unpackHalf(const std::uint8_t *b
 #pragma GCC unroll 4
         for (int p = 0; p < Bits; ++p)
             value = _mm256_or_si256(value, bitOf(planes[p], line, low + p));
-        if constexpr (F == Finish::TakeOff)
-            value = _mm256_sub_epi8(value, operand);
-        if constexpr (F == Finish::Table)
-            value = _mm256_shuffle_epi8(operand, value);
+        if constexpr (Table)
+            value = _mm256_shuffle_epi8(table, value);
         _mm256_store_si256(reinterpret_cast<I *>(lines + line * lineBytes), value);
     }
 }
 
 using UnpackHalf = void (*)(const std::uint8_t *, I, std::uint8_t *);
 
-template<bool Nibbles, int Bits> UnpackHalf planesUnpacker(bool takeOff)
+UnpackHalf unpackerOf(const PanelLayout &layout)
 {
-    return takeOff ? unpackHalf<Nibbles, Bits, Finish::TakeOff> : unpackHalf<Nibbles, Bits, Finish::Plain>;
-}
-
-UnpackHalf unpackerOf(const PanelLayout &layout, bool takeOff)
-{
-    const bool less = takeOff && layout.values == PanelValues::Signed;
     if (layout.nibbleLines == 0)
-        return layout.bitLines == 2 ? planesUnpacker<false, 2>(less) : planesUnpacker<false, 3>(less);
+        return layout.bitLines == 2 ? unpackHalf<false, 2, false> : unpackHalf<false, 3, false>;
     if (layout.bitLines == 2)
-        return planesUnpacker<true, 2>(less);
+        return unpackHalf<true, 2, false>;
     if (layout.bitLines == 1)
-        return planesUnpacker<true, 1>(less);
-    return layout.values == PanelValues::Small ? unpackHalf<true, 0, Finish::Plain>
-                                               : unpackHalf<true, 0, Finish::Table>;
+        return unpackHalf<true, 1, false>;
+    return layout.values == PanelValues::Small ? unpackHalf<true, 0, false> : unpackHalf<true, 0, true>;
 }
 
-void unpackLines(const PanelLayout &layout, const std::uint8_t *panel, int count, bool takeOff, std::uint8_t *lines)
+void unpackLines(const PanelLayout &layout, const std::uint8_t *panel, int count, std::uint8_t *lines)
 {
-    const UnpackHalf unpack = unpackerOf(layout, takeOff);
-    const bool table = layout.values == PanelValues::Iq4Table || layout.values == PanelValues::E2m1Table;
-    const I operand = table ? tableOf(layout.values) : _mm256_set1_epi8(static_cast<char>(layout.integerOffset));
+    const UnpackHalf unpack = unpackerOf(layout);
+    const I table = tableOf(layout.values);
     const std::int64_t bytes = (layout.nibbleLines + layout.bitLines) * lineBytes;
     for (int b = 0; b < count; ++b) {
         for (std::int64_t i = 0; i < bytes; i += lineBytes)
             _mm_prefetch(reinterpret_cast<const char *>(panel + b * bytes + i) + prefetchBytes, _MM_HINT_T0);
-        unpack(panel + b * bytes, operand, lines + b * 512);
-        unpack(panel + b * bytes + 32, operand, lines + b * 512 + 32);
+        unpack(panel + b * bytes, table, lines + b * 512);
+        unpack(panel + b * bytes + 32, table, lines + b * 512 + 32);
     }
 }
 
 } // namespace
 
-void unpackPanelAvx2(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, bool takeOff,
-                     std::uint8_t *lines, float *scales, float *mins)
+void unpackPanelAvx2(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, std::uint8_t *lines,
+                     float *scales, float *mins)
 {
     if (layout.scales == PanelScales::Raw) {
         unpackRawPanel(layout, panel, first, count, lines, scales);
@@ -208,7 +196,7 @@ void unpackPanelAvx2(const PanelLayout &layout, const std::uint8_t *panel, int f
         unpackSuperScales(layout, panel, first * groupsPerBlock, count * groupsPerBlock, scales, mins);
     const std::int64_t bytes = (layout.byteLines + layout.nibbleLines + layout.bitLines) * lineBytes;
     if (lines != nullptr)
-        unpackLines(layout, panel + first * bytes, count, takeOff, lines);
+        unpackLines(layout, panel + first * bytes, count, lines);
 }
 
 } // namespace kernels

@@ -39,6 +39,8 @@ template<Form F_, int Nibbles_, int Bits_, PanelScales Scales_, bool HasMin_, in
     static constexpr PanelScales scales = Scales_;
     static constexpr bool hasMin = HasMin_;
     static constexpr int groups = Groups_; ///< scales of a block
+    /// Offsets are 128 >> offsetShift: the middle of what the bits hold, or 128, which makes signed numbers unsigned.
+    static constexpr int offsetShift = F_ == Form::Planes ? 8 - 4 * Nibbles_ - Bits_ : 0;
     static constexpr int lines = F_ == Form::Bytes ? 8 : 4 * Nibbles_ + Bits_;
 };
 
@@ -134,13 +136,20 @@ inline __attribute__((always_inline)) Z exponents(const std::uint8_t *p)
     return _mm512_castsi512_ps(_mm512_mask_sllv_epi32(normal, tiny, _mm512_set1_epi32(0x00200000), e));
 }
 
+/// Prefetches a line. gcc orders prefetches as it likes, and lines out of order keep the hardware from seeing a stream.
+inline __attribute__((always_inline)) void fetch(const std::uint8_t *p)
+{
+    __asm__ volatile("prefetcht0 %0" : : "m"(*p));
+}
+
 /// Where a panel's planes of scales are.
 struct ScalePlanes {
     const std::uint8_t *scales;
     const std::uint8_t *mins;
     const std::uint8_t *superScales;
     const std::uint8_t *superMins;
-    std::int64_t toNext; ///< from a panel to the one that is fetched ahead
+    const std::uint8_t *nextScales; ///< of the panel that is fetched ahead
+    const std::uint8_t *nextMins;
 };
 
 /// Scales and minimums of 16 rows.
@@ -180,25 +189,25 @@ inline __attribute__((always_inline)) void prefetchScales(const ScalePlanes &pla
     constexpr int size = K::scales == PanelScales::Half ? 2 : K::scales == PanelScales::Single ? 4 : 1;
     constexpr int minSize = K::scales == PanelScales::Half ? 2 : 1;
     const std::int64_t at = block * K::groups * panelRows;
-    _mm_prefetch(reinterpret_cast<const char *>(planes.scales + planes.toNext) + at * size, _MM_HINT_T0);
+    fetch(planes.nextScales + at * size);
     if constexpr (K::hasMin)
-        _mm_prefetch(reinterpret_cast<const char *>(planes.mins + planes.toNext) + at * minSize, _MM_HINT_T0);
+        fetch(planes.nextMins + at * minSize);
 }
 
 /// What a sum starts with: the offset of the numbers times the activations, `minus128` being -128 x their sum.
-template<typename K> inline __attribute__((always_inline)) I startOf(std::int32_t minus128, int offsetShift)
+template<typename K> inline __attribute__((always_inline)) I startOf(const std::int32_t &minus128)
 {
     if constexpr (K::hasMin)
         return _mm512_setzero_si512();
-    return _mm512_set1_epi32(minus128 >> offsetShift);
+    return _mm512_srai_epi32(_mm512_set1_epi32(minus128), K::offsetShift);
 }
 
 /// What a kernel needs besides the panel.
 struct RowCall {
     ScalePlanes planes;
     std::int64_t panelBytes;
+    std::int64_t toNext; ///< from the panel to the one that is fetched ahead
     I table;
-    int offsetShift; ///< the offset of the numbers is 128 >> offsetShift
 };
 
 /// f, gone on summing with one block of activations.
@@ -209,7 +218,7 @@ inline __attribute__((always_inline)) Z addBlock(Z f, const RowCall &call, const
 {
 #pragma GCC unroll 2
     for (int g = 0; g < K::groups; ++g) {
-        const I start = startOf<K>(K::groups == 2 ? half[g].minus128 : record.minus128, call.offsetShift);
+        const I start = startOf<K>(K::groups == 2 ? half[g].minus128 : record.minus128);
         I sum;
         if constexpr (K::groups == 1)
             sum = linesTimes<K, 0, 8>(block, a, start, call.table);
@@ -229,17 +238,18 @@ __attribute__((noinline)) void row(const RowCall &call, const std::uint8_t *pane
                                    const SecondTerms &second, float *tile)
 {
     constexpr std::int64_t blockBytes = K::lines * lineBytes;
+    // From this block on, what is fetched lies in the next panel.
+    const std::int64_t turn = (call.panelBytes - prefetchBytes + blockBytes - 1) / blockBytes;
+    const std::int64_t far = prefetchBytes - call.panelBytes + call.toNext;
     Z f = _mm512_setzero_ps();
     for (int first = 0; first < blocks; first += quantSliceBlocks) {
         const int last = blocks - first < quantSliceBlocks ? blocks : first + quantSliceBlocks;
         for (int b = first; b < last; ++b) {
             const std::uint8_t *block = panel + b * blockBytes;
-            const std::int64_t ahead = b * blockBytes + prefetchBytes;
-            const std::uint8_t *fetched =
-                panel + (ahead < call.panelBytes ? ahead : ahead - call.panelBytes + call.planes.toNext);
+            const std::uint8_t *fetched = block + (b < turn ? std::int64_t{prefetchBytes} : far);
 #pragma GCC unroll 8
             for (int i = 0; i < K::lines; ++i)
-                _mm_prefetch(reinterpret_cast<const char *>(fetched) + i * lineBytes, _MM_HINT_T0);
+                fetch(fetched + i * lineBytes);
             prefetchScales<K>(call.planes, b);
             f = addBlock<K>(f, call, block, b, x.numbers + b * blockWidth, x.blocks[b],
                             K::groups == 2 ? x.halves + b * 2 : nullptr);
@@ -298,22 +308,52 @@ I tableOf(PanelValues values)
     return _mm512_broadcast_i32x4(_mm_xor_si128(numbers, _mm_set1_epi8(-128)));
 }
 
-/// Numbers are kept without their offset, except where 128 makes signed ones unsigned.
-int offsetShiftOf(const PanelLayout &layout)
+template<typename K> void unpack(const std::uint8_t *block, int count, I table, I offset, std::uint8_t *lines)
 {
-    return layout.integerOffset == 0 ? 0 : 7 - (31 - __builtin_clz(layout.integerOffset));
+    const auto store = [&](int line, I value) {
+        _mm512_store_si512(lines + line * lineBytes, _mm512_sub_epi8(value, offset));
+    };
+    for (int b = 0; b < count; ++b, block += K::lines * lineBytes, lines += 8 * lineBytes) {
+#pragma GCC unroll 8
+        for (int i = 0; i < K::lines; ++i)
+            _mm_prefetch(reinterpret_cast<const char *>(block) + prefetchBytes + i * lineBytes, _MM_HINT_T0);
+        store(0, lineOf<K, 0>(block, table));
+        store(1, lineOf<K, 1>(block, table));
+        store(2, lineOf<K, 2>(block, table));
+        store(3, lineOf<K, 3>(block, table));
+        store(4, lineOf<K, 4>(block, table));
+        store(5, lineOf<K, 5>(block, table));
+        store(6, lineOf<K, 6>(block, table));
+        store(7, lineOf<K, 7>(block, table));
+    }
 }
 
+template<Form F, int Nibbles, int Bits> using Stored = Kind<F, Nibbles, Bits, PanelScales::Half, false, 1>;
+
 } // namespace
+
+void unpackLinesAvx512Vnni(const PanelLayout &layout, const std::uint8_t *block, int count, std::uint8_t *lines)
+{
+    const bool looked = layout.values == PanelValues::Iq4Table || layout.values == PanelValues::E2m1Table;
+    const I table = tableOf(layout.values);
+    const I offset = _mm512_set1_epi8(static_cast<char>(looked ? 128 : layout.integerOffset));
+    if (looked)
+        return unpack<Stored<Form::Table, 1, 0>>(block, count, table, offset, lines);
+    if (layout.nibbleLines == 0)
+        return layout.bitLines == 2 ? unpack<Stored<Form::Planes, 0, 2>>(block, count, table, offset, lines)
+                                    : unpack<Stored<Form::Planes, 0, 3>>(block, count, table, offset, lines);
+    return layout.bitLines == 1 ? unpack<Stored<Form::Planes, 1, 1>>(block, count, table, offset, lines)
+                                : unpack<Stored<Form::Planes, 1, 2>>(block, count, table, offset, lines);
+}
 
 void rowProductsAvx512Vnni(const PanelLayout &layout, const std::uint8_t *panel, const std::uint8_t *next,
                            const QuantRows &x, const SecondTerms &second, float *tile)
 {
     const RowCall call{{panel + layout.scaleAt, panel + layout.minAt, panel + layout.superScaleAt,
-                        panel + layout.superMinAt, next - panel},
+                        panel + layout.superMinAt, next + layout.scaleAt, next + layout.minAt},
                        static_cast<std::int64_t>(layout.panelBytes),
-                       tableOf(layout.values),
-                       offsetShiftOf(layout)};
+                       next - panel,
+                       tableOf(layout.values)};
     kernelOf(layout)(call, panel, layout.blocks, x, second, tile);
 }
 

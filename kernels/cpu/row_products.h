@@ -14,4 +14,7 @@ struct SecondTerms;
 void rowProductsAvx512Vnni(const PanelLayout &layout, const std::uint8_t *panel, const std::uint8_t *next,
                            const QuantRows &x, const SecondTerms &second, float *tile);
 
+/// Bytes [count, 8, 64] of blocks of nibbles, bits, or both, offsets taken off and tables looked up.
+void unpackLinesAvx512Vnni(const PanelLayout &layout, const std::uint8_t *block, int count, std::uint8_t *lines);
+
 } // namespace kernels
