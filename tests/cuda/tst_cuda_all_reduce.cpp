@@ -94,7 +94,7 @@ void TestCudaAllReduce::sums_data()
     QTest::addColumn<int>("count");
     for (const int devices : {1, 2, 3, 4})
         for (const int count : {1, 33, 1000})
-            if (!device_rig::smallOnly() || count == 33)
+            if (!device_rig::smallOnly() || (devices == 2 && count == 33))
                 QTest::addRow("%d devices, %d numbers", devices, count) << devices << count;
 }
 

@@ -212,9 +212,9 @@ void TestCudaSampling::tokens_data()
             << vocab << spread << topK << topP << minP << temperature;
     };
     add(300, 2.0F, 40, 0.95, 0.0, 0.8);
-    add(300, 2.0F, 0, 1.0, 0.0, 0.0);
     if (device_rig::smallOnly())
         return;
+    add(300, 2.0F, 0, 1.0, 0.0, 0.0);
     add(1, 2.0F, 40, 0.95, 0.05, 0.8);
     add(7, 1.0F, 40, 0.95, 0.05, 1.5);
     add(3000, 3.0F, 0, 1.0, 0.0, 1.0);
@@ -260,6 +260,8 @@ void TestCudaSampling::penalties()
         params.frequencyPenalty = -0.2;
         params.topK = 12;
         std::string wrong = check(casesOf(30, 1.0F, params));
+        if (device_rig::smallOnly() && wrong.empty())
+            return; // one way through penalties
         params.topP = 1.0;
         params.topK = 0;
         if (wrong.empty())
@@ -271,6 +273,8 @@ void TestCudaSampling::penalties()
 /// Equal logits go by id, in every list and for the largest.
 void TestCudaSampling::ties()
 {
+    if (device_rig::smallOnly())
+        return; // other values on the same ways
     SamplingParams params;
     std::vector<Case> cases;
     for (const auto &[topK, topP, minP, temperature] : {std::tuple{5, 1.0, 0.0, 1.0},
@@ -279,7 +283,7 @@ void TestCudaSampling::ties()
                                                         {0, 1.0, 0.0, 1.0},
                                                         {0, 1.0, 0.0, 0.0},
                                                         {7, 0.5, 0.5, 1.0}}) {
-        for (std::uint64_t seed = 0; seed < (device_rig::smallOnly() ? 1U : 4U); ++seed) {
+        for (std::uint64_t seed = 0; seed < 4U; ++seed) {
             Case one;
             one.logits.assign(600, 1.0F);
             for (std::size_t i = 0; i < 600; i += 1 + seed)
@@ -299,6 +303,8 @@ void TestCudaSampling::ties()
 /// Logits at the ends of float, temperatures at the ends of what is allowed.
 void TestCudaSampling::extremes()
 {
+    if (device_rig::smallOnly())
+        return; // other values on the same ways
     std::vector<Case> cases;
     for (const double temperature : {1e-300, 1e-3, 1.0, 1e6}) {
         for (const int topK : {0, 3}) {
@@ -344,6 +350,8 @@ void TestCudaSampling::masksAndBiases()
 
 void TestCudaSampling::faults()
 {
+    if (device_rig::smallOnly())
+        return; // other values on the same ways
     const float nan = std::nanf("");
     std::vector<Case> cases;
     for (const double temperature : {0.0, 1.0}) {
@@ -374,7 +382,9 @@ void TestCudaSampling::faults()
 
 void TestCudaSampling::logprobs()
 {
-    for (const int alternatives : {0, 1, 20}) {
+    for (const int alternatives : {20, 1, 0}) {
+        if (device_rig::smallOnly() && alternatives < 20)
+            return;
         SamplingParams params;
         params.logprobs = alternatives;
         params.repetitionPenalty = 1.5;
@@ -385,6 +395,8 @@ void TestCudaSampling::logprobs()
 
 void TestCudaSampling::rowsDoNotDependOnNeighbours()
 {
+    if (device_rig::smallOnly())
+        return; // other values on the same ways
     SamplingParams params;
     params.logprobs = 3;
     std::vector<Case> cases = casesOf(100, 1.0F, params);
