@@ -2,6 +2,7 @@
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cuda/runtime.h"
+#include "kernels/gpus.h"
 #include "kernels/ops.h"
 #include "kernels/reference/reference_ops.h"
 
@@ -20,14 +21,19 @@ int threadCount(int asked)
     return asked > 0 ? asked : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
+/// Of other devices than the CPU.
+void checkDeviceOptions(const OpsOptions &options)
+{
+    if (options.reference || options.isa != "auto")
+        throw Error(ErrorCode::InvalidArgument,
+                    "device " + options.device + " is asked for with "
+                        + (options.reference ? "the backend reference" : "isa " + options.isa)
+                        + ", wanted neither, as both are the CPU's");
+}
+
 std::unique_ptr<Ops> makeSimtOps([[maybe_unused]] const OpsOptions &options)
 {
 #ifdef LATHE_HAS_SIMT
-    if (options.reference || options.isa != "auto")
-        throw Error(ErrorCode::InvalidArgument,
-                    "device simt is asked for with "
-                        + (options.reference ? "the backend reference" : "isa " + options.isa)
-                        + ", wanted neither, as both are the CPU's");
     return cuda::makeCudaOps(cuda::makeSimtRuntime({.threads = threadCount(options.threads)}));
 #else
     throw Error(ErrorCode::NoDevice,
@@ -40,10 +46,12 @@ std::unique_ptr<Ops> makeSimtOps([[maybe_unused]] const OpsOptions &options)
 
 std::unique_ptr<Ops> makeOps(const OpsOptions &options)
 {
+    if (options.device != "cpu")
+        checkDeviceOptions(options);
     if (options.device == "simt")
         return makeSimtOps(options);
     if (options.device != "cpu")
-        throw Error(ErrorCode::NoDevice, "device " + options.device + " is not available; wanted cpu or simt");
+        return makeGpuOps(options.device);
     const int threads = threadCount(options.threads);
     const Isa isa = chooseIsa(options.isa);
     if (options.reference)

@@ -338,6 +338,11 @@ quint64 EngineClient::setKvPool(const engine::KvPoolConfig &kv)
     return requested(EngineSetting::KvPool, m_model ? m_engine->setKvPool(kv) : 0);
 }
 
+void EngineClient::continueOn(const QString &device)
+{
+    m_engine->continueOn(device.toStdString());
+}
+
 quint64 EngineClient::setThreads(int threads)
 {
     m_config.threads = threads;

@@ -88,6 +88,8 @@ public:
     quint64 setLimits(const engine::BatchLimits &limits);
     quint64 setKvPool(const engine::KvPoolConfig &kv);
     quint64 setThreads(int threads);
+    /// After the device was lost: requests go on on this one.
+    void continueOn(const QString &device);
     quint64 setRules(const engine::AdmissionRules &rules);
     /// Asked for and not yet answered by parametersApplied.
     [[nodiscard]] bool isPending(EngineSetting setting) const { return m_pending[int(setting)] != 0; }

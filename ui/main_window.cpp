@@ -145,7 +145,10 @@ void MainWindow::connectEngine()
 {
     connect(m_progress, &NoticeBar::actionTriggered, &m_client, &EngineClient::cancelLoad);
     connect(m_notice, &NoticeBar::actionTriggered, this, &MainWindow::reload);
-    connect(m_notice, &NoticeBar::dismissed, this, [this] { m_changedFile.clear(); });
+    connect(m_notice, &NoticeBar::dismissed, this, [this] {
+        m_changedFile.clear();
+        m_deviceLost = false;
+    });
     connect(&m_client, &EngineClient::loadStarted, this, [this](const QString &path) {
         m_notice->hide();
         m_progress->showProgress(tr("Loading %1").arg(format::modelName(path)), 0);
@@ -190,16 +193,25 @@ void MainWindow::connectEngine()
     });
     connect(&m_client, &EngineClient::noticed, this, [this](const engine::EngineNotice &notice) {
         using Kind = engine::EngineNotice::Kind;
-        const bool over = notice.kind == Kind::StepResumed || notice.kind == Kind::Cooled;
-        if (m_changedFile.isEmpty())
+        const bool over =
+            notice.kind == Kind::StepResumed || notice.kind == Kind::Cooled || notice.kind == Kind::DeviceReplaced;
+        if (notice.kind == Kind::DeviceLost) {
+            m_deviceLost = true;
+            m_changedFile.clear();
+            m_notice->showNotice(NoticeBar::Tone::Error, format::sentence(QString::fromStdString(notice.message)),
+                                 tr("Go on on the CPU"));
+        } else if (!m_deviceLost && m_changedFile.isEmpty()) {
             m_notice->showNotice(over ? NoticeBar::Tone::Info : NoticeBar::Tone::Warning,
                                  format::sentence(QString::fromStdString(notice.message)));
+        }
     });
 }
 
 void MainWindow::reload()
 {
-    if (!m_changedFile.isEmpty())
+    if (std::exchange(m_deviceLost, false))
+        m_client.continueOn(QStringLiteral("cpu"));
+    else if (!m_changedFile.isEmpty())
         openModel(std::exchange(m_changedFile, {}));
 }
 

@@ -74,6 +74,12 @@ QString noticeText(engine::EngineNotice::Kind kind)
         return StatsHistory::tr("memory short");
     case engine::EngineNotice::Kind::MemoryBack:
         return StatsHistory::tr("memory back");
+    case engine::EngineNotice::Kind::PoolShrunk:
+        return StatsHistory::tr("pool shrunk");
+    case engine::EngineNotice::Kind::DeviceLost:
+        return StatsHistory::tr("device lost");
+    case engine::EngineNotice::Kind::DeviceReplaced:
+        return StatsHistory::tr("other device");
     }
     return {};
 }

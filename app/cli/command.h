@@ -39,6 +39,7 @@ void addServe(CLI::App &app, const Select &select);
 void addBench(CLI::App &app, const Select &select);
 void addExperiment(CLI::App &app, const Select &select);
 void addLoad(CLI::App &app, const Select &select);
+void addSelfTest(CLI::App &app, const Select &select);
 void addQuantize(CLI::App &app, const Select &select);
 
 } // namespace cli

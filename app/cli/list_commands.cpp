@@ -36,6 +36,14 @@ Json deviceJson(const engine::DeviceStats &d)
                 {"utilization", optionalJson(d.utilization)},
                 {"clock_mhz", optionalJson(d.clockMhz)},
                 {"memory_clock_mhz", optionalJson(d.memoryClockMhz)},
+                {"memory_temperature_c", optionalJson(d.memoryTemperatureC)},
+                {"pcie_send_bytes_per_second", optionalJson(d.pcieSendBytesPerSecond)},
+                {"pcie_receive_bytes_per_second", optionalJson(d.pcieReceiveBytesPerSecond)},
+                {"pcie_generation", optionalJson(d.pcieGeneration)},
+                {"pcie_lanes", optionalJson(d.pcieLanes)},
+                {"throttle_reasons", optionalJson(d.throttleReasons)},
+                {"ecc_errors", optionalJson(d.eccErrors)},
+                {"xid", optionalJson(d.xid)},
                 {"driver", textOrNull(d.driver)},
                 {"isa", d.isa},
                 {"problem", textOrNull(d.problem)}};
@@ -56,6 +64,23 @@ std::string gibibytes(const std::optional<std::size_t> &bytes)
                   1.0 / (1024.0 * 1024.0 * 1024.0), "GiB");
 }
 
+/// What only GPUs tell.
+std::string gpuText(const engine::DeviceStats &d)
+{
+    constexpr double gibi = 1.0 / (1024.0 * 1024.0 * 1024.0);
+    std::string text = "  memory " + figure(d.memoryTemperatureC, 1.0, "C") + ", power limit "
+        + figure(d.powerLimitW, 1.0, "W") + ", PCIe " + figure(d.pcieSendBytesPerSecond, gibi, "GiB/s")
+        + " to the host, " + figure(d.pcieReceiveBytesPerSecond, gibi, "GiB/s") + " from it\n";
+    text += "  ECC errors " + (d.eccErrors ? std::to_string(*d.eccErrors) : "n/a") + ", clocks ";
+    if (!d.throttleReasons)
+        return text + "n/a\n";
+    if (d.throttleReasons->empty())
+        text += "not lowered";
+    for (const std::string &reason : *d.throttleReasons)
+        text += (&reason == d.throttleReasons->data() ? "lowered: " : ", ") + reason;
+    return text + (d.xid ? ", Xid " + std::to_string(*d.xid) : "") + "\n";
+}
+
 std::string deviceText(const engine::DeviceStats &d)
 {
     std::string text = d.id + "  " + d.name + "\n  memory " + gibibytes(d.memoryFreeBytes) + " free of "
@@ -68,6 +93,8 @@ std::string deviceText(const engine::DeviceStats &d)
             text += " " + level;
         text += "\n";
     }
+    if (d.kind == "cuda")
+        text += gpuText(d);
     if (!d.driver.empty())
         text += "  driver " + d.driver + "\n";
     return d.problem.empty() ? text : text + "  " + d.problem + "\n";

@@ -29,6 +29,7 @@ void addCommands(CLI::App &app, const cli::Select &select)
     cli::addPerplexity(app, select);
     cli::addServe(app, select);
     cli::addBench(app, select);
+    cli::addSelfTest(app, select);
     cli::addLoad(app, select);
     cli::addExperiment(app, select);
     cli::addQuantize(app, select);

@@ -82,14 +82,15 @@ bool isCudaList(std::string_view text)
     }
 }
 
+} // namespace
+
 void checkDevice(const std::string &device)
 {
-    if (device == "auto" || device == "cpu" || device == "simt")
-        return;
-    if (isCudaList(device))
-        throw Error(ErrorCode::NoDevice, "--device " + device + ": this program has no CUDA backend; found cpu only");
-    wrongOption("--device", "\"" + device + "\"", "auto, cpu, cuda:N[,cuda:N...] or simt");
+    if (device != "auto" && device != "cpu" && device != "simt" && !isCudaList(device))
+        wrongOption("--device", "\"" + device + "\"", "auto, cpu, cuda:N[,cuda:N...] or simt");
 }
+
+namespace {
 
 engine::BatchLimits batchLimits(const ModelOptions &o)
 {
@@ -187,6 +188,11 @@ void addModelOptions(CLI::App &command, ModelOptions &o)
         .add_flag("--no-deterministic", o.noDeterministic,
                   "allow kernels whose results depend on batch neighbours (there are none yet)")
         ->group(group);
+    command
+        .add_option("--on-device-loss", o.onDeviceLoss,
+                    "what becomes of requests when their device fails for good: fail, or cpu (they go on there)")
+        ->capture_default_str()
+        ->group(group);
     command.add_flag("--profile", o.profile, "time per operation and layer, on standard error")->group(group);
     command.add_option("--stats", o.statsFile, "write totals of the run to FILE as JSON")->group(group);
     command.add_option("--seed", o.seed, "sampling seed (default: random, 0 in bench)")
@@ -226,6 +232,8 @@ engine::EngineConfig engineConfig(const ModelOptions &o)
                                                       {"shortest", engine::SchedulingPolicy::Shortest}});
     config.deterministic = !o.noDeterministic;
     config.profile = o.profile;
+    config.onDeviceLoss = choose<engine::DeviceLoss>(
+        "--on-device-loss", o.onDeviceLoss, {{"fail", engine::DeviceLoss::Fail}, {"cpu", engine::DeviceLoss::Cpu}});
     config.limits = batchLimits(o);
     config.kv.blockTokens = o.blockSize;
     config.kv.numBlocks = o.numBlocks;

@@ -35,6 +35,7 @@ struct ModelOptions {
     std::string policy = "fcfs";
     bool noDeterministic = false;
     bool profile = false;
+    std::string onDeviceLoss = "fail";
     std::optional<std::string> statsFile;
     std::optional<std::uint64_t> seed;
 };
@@ -42,6 +43,8 @@ struct ModelOptions {
 /// Adds MODEL and the loading options to `command`.
 void addModelOptions(CLI::App &command, ModelOptions &options);
 
+/// \throws Error InvalidArgument for what can be no device
+void checkDevice(const std::string &device);
 /// One of f32, f16, bf16, q8_0 and fp8. \throws Error InvalidArgument naming `option`
 [[nodiscard]] engine::KvType kvTypeOf(const std::string &option, const std::string &text);
 /// \throws Error InvalidArgument naming the option, what was found and what is wanted; NoDevice for a device that is

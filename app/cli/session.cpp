@@ -70,6 +70,17 @@ engine::ModelInfo loadModel(engine::RequestRunner &runner, const ModelOptions &o
     return info;
 }
 
+namespace {
+
+/// Notices about a device that fails or has no memory; others are for those who watch.
+bool isFault(engine::EngineNotice::Kind kind)
+{
+    using Kind = engine::EngineNotice::Kind;
+    return kind == Kind::PoolShrunk || kind == Kind::DeviceLost || kind == Kind::DeviceReplaced;
+}
+
+} // namespace
+
 Session::Session(const ModelOptions &options, const engine::EngineConfig &config, const Context &context)
     : m_stats(options.statsFile)
     , m_context(context)
@@ -79,6 +90,8 @@ Session::Session(const ModelOptions &options, const engine::EngineConfig &config
     m_runner.setOtherEvents([quiet = context.quiet](const engine::Event &event) {
         if (const auto *changed = std::get_if<engine::ModelFileChanged>(&event); changed && !quiet)
             printWarning(changed->path + ": " + changed->what);
+        if (const auto *notice = std::get_if<engine::EngineNotice>(&event); notice && !quiet && isFault(notice->kind))
+            printWarning(notice->message);
     });
     m_info = loadModel(m_runner, options, config, context);
 }

@@ -52,6 +52,13 @@ struct ServingBaselines {
     bool operator==(const ServingBaselines &) const = default;
 };
 
+/// What happens to requests when their device is lost. In every case they are kept as token ids until then.
+enum class DeviceLoss {
+    Ask,  ///< they wait for Engine::continueOn
+    Cpu,  ///< they go on on the CPU
+    Fail, ///< they end with an error
+};
+
 /// The types of a pool as `--kv-cache-dtype` takes them: "f16", or "f16,q8_0" where keys and values differ.
 [[nodiscard]] std::string kvTypesText(const KvPoolConfig &kv);
 
@@ -65,6 +72,7 @@ struct EngineConfig : AdmissionRules {
     double memoryReserve = 0.20;    ///< share of free memory kept for peaks
     double stepTimeoutSeconds = 60; ///< a step that takes longer is reported; 0 = never
     bool deterministic = true;
+    DeviceLoss onDeviceLoss = DeviceLoss::Ask;
     bool profile = false;
     ServingBaselines baselines;
     BatchLimits limits;

@@ -52,6 +52,10 @@ public:
     virtual std::uint64_t setKvPool(const KvPoolConfig &kv) = 0;
     virtual std::uint64_t setThreads(int threads) = 0;
 
+    /// After EngineNotice::DeviceLost: reads the model again for that device and computes what waits anew from its
+    /// tokens. Answers with EngineNotice::DeviceReplaced, or with DeviceLost when that fails too.
+    virtual void continueOn(const std::string &device) = 0;
+
     /// All events since the last call, in order.
     [[nodiscard]] virtual std::vector<Event> takeEvents() = 0;
     /// Called from an engine thread when events become available after the box was empty. Must not block.

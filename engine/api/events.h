@@ -131,13 +131,16 @@ struct ParametersApplied {
 /// Something about the engine itself that a user should hear of; requests go on as far as they can.
 struct EngineNotice {
     enum class Kind {
-        StepStalled, ///< a step takes longer than EngineConfig::stepTimeoutSeconds
-        StepResumed, ///< that step came to its end after all
-        Overheated,  ///< a device is too hot; the token budget was lowered
-        Cooled,      ///< the token budget is whole again
-        AuditFailed, ///< blocks were lost or counted wrongly; the pool was made anew
-        MemoryShort, ///< the system has little left; nobody is let in beside what runs
-        MemoryBack,  ///< that has ended
+        StepStalled,    ///< a step takes longer than EngineConfig::stepTimeoutSeconds
+        StepResumed,    ///< that step came to its end after all
+        Overheated,     ///< a device is too hot; the token budget was lowered
+        Cooled,         ///< the token budget is whole again
+        AuditFailed,    ///< blocks were lost or counted wrongly; the pool was made anew
+        MemoryShort,    ///< the system has little left; nobody is let in beside what runs
+        MemoryBack,     ///< that has ended
+        PoolShrunk,     ///< a step found no memory; the cache was dropped, pool and steps were made smaller
+        DeviceLost,     ///< requests wait as token ids; with EngineConfig::onDeviceLoss Ask, for Engine::continueOn
+        DeviceReplaced, ///< they go on on another device
     };
     Kind kind = Kind::StepStalled;
     std::uint64_t step = 0;

@@ -164,6 +164,14 @@ struct DeviceStats {
     std::optional<double> utilization; ///< 0..1
     std::optional<double> clockMhz;
     std::optional<double> memoryClockMhz;
+    std::optional<double> memoryTemperatureC;
+    std::optional<double> pcieSendBytesPerSecond;    ///< to the host
+    std::optional<double> pcieReceiveBytesPerSecond; ///< from the host
+    std::optional<int> pcieGeneration;               ///< of the link as it is now
+    std::optional<int> pcieLanes;
+    std::optional<std::vector<std::string>> throttleReasons; ///< why clocks are lower now; empty = they are not
+    std::optional<std::uint64_t> eccErrors;                  ///< that could not be corrected, since the driver started
+    std::optional<int> xid; ///< the last fault that the driver told since the first reading
     std::string driver;
     std::vector<std::string> isa; ///< CPU levels
     std::string problem;

@@ -2,6 +2,7 @@
 #include "engine/lab/bench.h"
 
 #include "engine/api/peak.h"
+#include "engine/api/self_test.h"
 #include "engine/lab/bench_operations.h"
 
 #include <algorithm>
@@ -83,6 +84,12 @@ double decodeRate(RequestRunner &runner, Engine &engine, int vocabSize, int batc
     return static_cast<double>(decoded) / (end - begin);
 }
 
+/// The roofline: what the threads read together, or what another device copies.
+double bandwidthOf(const EngineConfig &effective)
+{
+    return effective.device == "cpu" ? measureReadBandwidth(effective.threads) : measureDeviceCopy(effective.device);
+}
+
 void addBandwidth(BenchRow &row, double roofline)
 {
     row.bandwidthGbps = row.bytesPerToken * row.tokensPerSecond.median / 1e9;
@@ -146,7 +153,7 @@ void runBench(RequestRunner &runner, Engine &engine, const ModelInfo &info, cons
               const std::function<void(const BenchRow &)> &onRow, std::stop_token stop)
 {
     std::mt19937_64 random(options.seed);
-    const double roofline = measureReadBandwidth(info.effective.threads);
+    const double roofline = bandwidthOf(info.effective);
     const Arithmetic arithmetic(info);
     const auto repeat = [&options](const std::function<double()> &measure) {
         static_cast<void>(measure()); // the first pass touches weights, workspace and KV pages for the first time

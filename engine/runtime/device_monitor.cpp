@@ -2,6 +2,7 @@
 #include "engine/runtime/device_monitor.h"
 
 #include "engine/api/engine.h"
+#include "kernels/gpus.h"
 #include "kernels/ops.h"
 
 #include <algorithm>
@@ -202,7 +203,16 @@ std::vector<DeviceStats> readDevices()
     DeviceMonitor monitor;
     static_cast<void>(monitor.read());
     std::this_thread::sleep_for(FirstInterval);
-    return monitor.read();
+    std::vector<DeviceStats> devices = monitor.read();
+    const kernels::GpuList gpus = kernels::listGpus();
+    for (std::size_t i = 1; i < devices.size(); ++i) { // the CPU is the first
+        const std::string &problem = i <= gpus.problems.size() ? gpus.problems[i - 1] : gpus.problem;
+        if (!problem.empty())
+            addProblem(devices[i], "cannot compute: " + problem);
+    }
+    if (devices.size() == 1 && !gpus.problem.empty())
+        addProblem(devices.front(), "GPU: " + gpus.problem);
+    return devices;
 }
 
 } // namespace engine

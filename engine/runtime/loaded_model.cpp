@@ -7,6 +7,7 @@
 #include "engine/runtime/model_text.h"
 #include "engine/runtime/suggested_sampling.h"
 #include "engine/text/utf8.h"
+#include "kernels/gpus.h"
 
 #include <algorithm>
 #include <cmath>
@@ -34,9 +35,11 @@ void checkRules(const AdmissionRules &rules)
 void checkConfig(const EngineConfig &config)
 {
     checkRules(config);
-    if (config.device != "auto" && config.device != "cpu" && config.device != "simt")
+    if (config.device.starts_with("cuda:"))
+        kernels::requireGpu(config.device);
+    else if (config.device != "auto" && config.device != "cpu" && config.device != "simt")
         throw Error(ErrorCode::NoDevice,
-                    "device " + utf8::quoted(config.device) + " is not available; wanted auto, cpu or simt");
+                    "device " + utf8::quoted(config.device) + " is not available; wanted auto, cpu, cuda:N or simt");
     if (!(config.memoryReserve >= 0.0 && config.memoryReserve <= 0.95))
         throw Error(ErrorCode::InvalidArgument,
                     "memory-reserve is " + std::to_string(config.memoryReserve) + "; wanted a share from 0 to 0.95");
@@ -92,8 +95,7 @@ KvTypes kvTypesOf(const ModelConfig &model, const KvPoolConfig &kv)
 std::unique_ptr<kernels::Ops> openOps(const EngineConfig &config, Profile *profile)
 {
     kernels::OpsOptions options;
-    if (config.device != "auto")
-        options.device = config.device;
+    options.device = config.device;
     options.reference = config.backend == BackendKind::Reference;
     options.threads = config.threads;
     options.isa = config.isa;
@@ -190,6 +192,9 @@ LoadedModel::LoadedModel(const std::string &path, const EngineConfig &config, co
     report(0.0, "opening the file");
     m_info.path = path;
     m_info.effective = config;
+    if (config.device == "auto") // the reference and levels of instructions are the CPU's
+        m_info.effective.device =
+            config.backend == BackendKind::Reference || config.isa != "auto" ? "cpu" : kernels::bestDevice();
     m_checkpoint = openModelFiles(path);
     m_info.warnings = m_checkpoint->warnings();
     namingFile(path, [&] {
@@ -197,7 +202,7 @@ LoadedModel::LoadedModel(const std::string &path, const EngineConfig &config, co
         const ModelConfig model = readModelConfig(*m_checkpoint);
         if (config.profile)
             m_profile = std::make_unique<Profile>();
-        std::unique_ptr<kernels::Ops> ops = openOps(config, m_profile.get());
+        std::unique_ptr<kernels::Ops> ops = openOps(m_info.effective, m_profile.get());
         resolveKvTypes(*m_checkpoint, model, *ops, m_info.effective);
         const KvTypes kvTypes = kvTypesOf(model, m_info.effective.kv);
         if (wrap)
@@ -278,7 +283,6 @@ void LoadedModel::describe(const ModelConfig &model)
     m_info.contextLength = model.contextLength;
     m_info.backend = ops.name();
     m_info.isa = ops.isa();
-    m_info.effective.device = m_info.effective.device == "auto" ? "cpu" : m_info.effective.device;
     m_info.effective.isa = ops.isa();
     m_info.effective.threads = ops.threads();
 }

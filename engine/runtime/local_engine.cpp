@@ -129,6 +129,11 @@ std::uint64_t LocalEngine::setThreads(int threads)
     return replace(ThreadsCommand{0, threads});
 }
 
+void LocalEngine::continueOn(const std::string &device)
+{
+    m_shared.commands.push(ContinueCommand{device});
+}
+
 std::vector<Event> LocalEngine::takeEvents()
 {
     return m_shared.events.takeAll();

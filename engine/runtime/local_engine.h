@@ -40,6 +40,7 @@ public:
     std::uint64_t setRules(const AdmissionRules &rules) override;
     std::uint64_t setKvPool(const KvPoolConfig &kv) override;
     std::uint64_t setThreads(int threads) override;
+    void continueOn(const std::string &device) override;
     [[nodiscard]] std::vector<Event> takeEvents() override;
     void setWakeCallback(std::function<void()> wake) override;
     [[nodiscard]] std::vector<StepStats> takeSteps() override;

@@ -52,10 +52,13 @@ struct ThreadsCommand {
     std::uint64_t revision = 0;
     int threads = 0;
 };
+struct ContinueCommand {
+    std::string device;
+};
 struct NudgeCommand { }; ///< something outside the mailbox changed: look again
 
 /// What callers ask of the engine thread.
 using Command = std::variant<LoadCommand, UnloadCommand, SubmitCommand, CancelCommand, SamplingCommand, LimitsCommand,
-                             RulesCommand, KvPoolCommand, ThreadsCommand, NudgeCommand>;
+                             RulesCommand, KvPoolCommand, ThreadsCommand, ContinueCommand, NudgeCommand>;
 
 } // namespace engine

@@ -186,6 +186,7 @@ void EngineLoop::handle(LoadCommand &command)
             command.path, command.config,
             [this](double fraction, const std::string &stage) { loadProgress(fraction, stage); }, command.stop);
         install(std::move(model));
+        m_asked = command.config;
     } catch (const Error &error) {
         code = error.code();
         message = error.what();
@@ -284,6 +285,9 @@ void EngineLoop::dropModel()
     m_encoder.reset();
     m_grammars.reset();
     m_model.reset();
+    m_textModel.reset();
+    m_lost.clear();
+    m_relieved.clear();
 }
 
 // Requests.
@@ -305,6 +309,10 @@ bool EngineLoop::submit(Submission &submission, RequestId leader)
 {
     if (!m_model) {
         refuse(submission, ErrorCode::Refused, "no model is loaded, so the request cannot run");
+        return false;
+    }
+    if (!m_lost.empty() && m_model->info().effective.onDeviceLoss != DeviceLoss::Ask) {
+        refuse(submission, ErrorCode::Internal, m_lost);
         return false;
     }
     try {
@@ -432,11 +440,11 @@ template<typename Change> std::string EngineLoop::tryChange(const Change &change
 {
     if (!m_model)
         return "no model is loaded; a model is loaded with values of its own";
-    try {
-        return change();
-    } catch (const std::exception &error) {
-        return error.what();
-    }
+    std::string note;
+    const std::optional<StepFailure> failure = failureOf([&] { note = change(); });
+    if (failure && failure->isLost)
+        loseDevice(failure->message);
+    return failure ? failure->message : note;
 }
 
 void EngineLoop::applied(std::uint64_t revision, std::string note)

@@ -22,6 +22,7 @@
 #include <stop_token>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace engine {
@@ -51,6 +52,7 @@ private:
     void handle(RulesCommand &command);
     void handle(KvPoolCommand &command);
     void handle(ThreadsCommand &command);
+    void handle(ContinueCommand &command);
     void handle(NudgeCommand &command);
 
     void loadProgress(double fraction, const std::string &stage);
@@ -73,7 +75,25 @@ private:
 
     bool step();
     [[nodiscard]] int tokenCap() const;
-    [[nodiscard]] bool runBatch(const Batch &batch, bool lastTry);
+    /// Why a batch could not be computed.
+    struct StepFailure {
+        ErrorCode code = ErrorCode::Internal;
+        std::string message;
+        bool isLost = false; ///< the device is
+    };
+    /// Nothing when `work` comes to its end.
+    [[nodiscard]] static std::optional<StepFailure> failureOf(const std::function<void()> &work,
+                                                              const std::string &withoutMemory = "not enough memory");
+    [[nodiscard]] std::optional<StepFailure> runBatch(const Batch &batch);
+    void copyFailed(const Batch &batch, const StepFailure &failure);
+    void retry(const Batch &batch, StepFailure failure);
+    [[nodiscard]] bool relieve(RequestId id, const StepFailure &failure);
+    [[nodiscard]] std::string shrink();
+    // A device that is lost, in local_engine_faults.cpp.
+    void loseDevice(const std::string &message);
+    void failAll(const std::string &message);
+    void goOnWith(std::unique_ptr<ServedModel> model);
+    [[nodiscard]] EngineConfig configFor(const std::string &device) const;
     [[nodiscard]] std::vector<RowResult> sample(const Batch &batch, const kernels::TensorView &logits);
     [[nodiscard]] RowResult sampleRow(const BatchRow &row, std::span<const float> logits);
     [[nodiscard]] RowResult sampleFor(RequestId id, const Sequence &sequence, std::span<const float> logits);
@@ -104,6 +124,11 @@ private:
     std::unordered_map<RequestId, RequestStream> m_streams; // of every request in the scheduler
     std::unordered_map<RequestId, Sampled> m_sampled;       // of the step in hand
     std::unique_ptr<AnswerGrammars> m_grammars;             // with the model
+    EngineConfig m_asked;                                   // for the model
+    std::unique_ptr<ServedModel> m_textModel; // of a lost device; its vocabulary is still that of all requests
+    std::string m_lost;                       // why the device is of no use any more; else empty
+    std::unordered_set<RequestId> m_relieved; // for whose sake the pool was made smaller
+    bool m_copiesFailed = false;              // of the step before
     Sampler m_sampler;
     StepPacer m_pacer;
     std::mt19937_64 m_seeds;

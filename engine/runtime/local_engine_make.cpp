@@ -4,6 +4,7 @@
 #include "engine/runtime/device_monitor.h"
 #include "engine/runtime/loaded_model.h"
 #include "engine/runtime/profile.h"
+#include "engine/runtime/served_loaded_model.h"
 
 #include <cstdio>
 #include <string>
@@ -16,8 +17,9 @@ namespace {
 class ServedLoadedModel final : public ServedModel {
 public:
     ServedLoadedModel(const std::string &path, const EngineConfig &config,
-                      const LoadedModel::ProgressCallback &progress, std::stop_token stop)
-        : m_model(path, config, progress, std::move(stop))
+                      const LoadedModel::ProgressCallback &progress, std::stop_token stop,
+                      const LoadedModel::OpsWrapper &wrap)
+        : m_model(path, config, progress, std::move(stop), wrap)
     {
     }
     ServedLoadedModel(const ServedLoadedModel &) = delete;
@@ -66,12 +68,19 @@ private:
 
 } // namespace
 
+std::unique_ptr<ServedModel> serveLoadedModel(const std::string &path, const EngineConfig &config,
+                                              const LoadedModel::ProgressCallback &progress, std::stop_token stop,
+                                              const LoadedModel::OpsWrapper &wrap)
+{
+    return std::make_unique<ServedLoadedModel>(path, config, progress, std::move(stop), wrap);
+}
+
 std::unique_ptr<Engine> makeEngine()
 {
     const ModelLoader loader = [](const std::string &path, const EngineConfig &config,
                                   const LoadedModel::ProgressCallback &progress,
                                   std::stop_token stop) -> std::unique_ptr<ServedModel> {
-        return std::make_unique<ServedLoadedModel>(path, config, progress, std::move(stop));
+        return serveLoadedModel(path, config, progress, std::move(stop));
     };
     return std::make_unique<LocalEngine>(loader, readDevices, [] { return cpuTemperature(); });
 }

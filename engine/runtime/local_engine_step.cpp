@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <exception>
 #include <iterator>
-#include <new>
 #include <unordered_set>
 #include <utility>
 
@@ -44,28 +43,25 @@ int EngineLoop::tokenCap() const
     return baselines::takesWholePrompts(m_model->info().effective.baselines) ? 0 : m_pacer.promptTokens();
 }
 
-/// One step, if there is anything to do. When it fails, each of its requests is tried alone, so that the failure ends
-/// the one that caused it and no others.
+/// One step, if there is anything to do.
 bool EngineLoop::step()
 {
-    if (!m_scheduler)
+    if (!m_scheduler || !m_lost.empty())
         return false;
     const Batch batch = m_scheduler->schedule(now(), tokenCap());
     if (batch.empty())
         return false;
     m_mapIsOld = true;
     m_shared.pulse.begin(m_scheduler->steps() + 1, now());
-    bool copied = false;
-    try {
+    const std::optional<StepFailure> copies = failureOf([&] {
         for (const BlockCopy &copy : batch.copies)
             m_model->executor().copyBlock(copy);
-        copied = true;
-    } catch (const std::exception &error) {
-        abandon(batch, ErrorCode::Internal, error.what());
-    }
-    if (copied && !runBatch(batch, batch.rows.size() == 1))
-        for (const BatchRow &row : batch.rows)
-            (void)runBatch(m_scheduler->alone(row), true);
+    });
+    if (copies)
+        copyFailed(batch, *copies);
+    else if (const std::optional<StepFailure> failure = runBatch(batch))
+        retry(batch, *failure);
+    m_copiesFailed = copies.has_value();
     if (m_shared.pulse.end())
         send(EngineNotice{EngineNotice::Kind::StepResumed, m_scheduler->steps(),
                           "step " + std::to_string(m_scheduler->steps()) + " came to its end after all"});
@@ -73,33 +69,25 @@ bool EngineLoop::step()
     return true;
 }
 
-/// False when it failed and may be tried in parts; the last try ends the requests instead.
-bool EngineLoop::runBatch(const Batch &batch, bool lastTry)
+/// Why it failed before anything was committed. A later failure ends the requests.
+std::optional<EngineLoop::StepFailure> EngineLoop::runBatch(const Batch &batch)
 {
     bool committed = false;
-    ErrorCode code = ErrorCode::Internal;
-    std::string message;
-    try {
-        const double started = now();
-        const kernels::TensorView logits = m_model->executor().run(batch);
-        const std::vector<RowResult> results = sample(batch, logits);
-        CommitResult result = m_scheduler->commit(batch, results, now());
-        committed = true;
-        publishStep(batch, result, started);
-        return true;
-    } catch (const Error &error) {
-        code = error.code();
-        message = error.what();
-    } catch (const std::bad_alloc &) {
-        code = ErrorCode::OutOfMemory;
-        message = "not enough memory for a step of " + std::to_string(batch.forward.tokenIds.size()) + " tokens";
-    } catch (const std::exception &error) {
-        message = error.what();
+    std::optional<StepFailure> failure = failureOf(
+        [&] {
+            const double started = now();
+            const kernels::TensorView logits = m_model->executor().run(batch);
+            const std::vector<RowResult> results = sample(batch, logits);
+            CommitResult result = m_scheduler->commit(batch, results, now());
+            committed = true;
+            publishStep(batch, result, started);
+        },
+        "not enough memory for a step of " + std::to_string(batch.forward.tokenIds.size()) + " tokens");
+    if (failure && committed) {
+        abandon(batch, failure->code, failure->message);
+        return std::nullopt;
     }
-    if (!committed && !lastTry)
-        return false;
-    abandon(batch, code, message);
-    return true;
+    return failure;
 }
 
 std::vector<RowResult> EngineLoop::sample(const Batch &batch, const kernels::TensorView &logits)
@@ -260,6 +248,7 @@ void EngineLoop::sendFinished(const FinishedSequence &finished, ErrorCode code)
         }
         m_streams.erase(stream);
     }
+    m_relieved.erase(event.id);
     countFinished(m_totals, event);
     send(std::move(event));
 }

@@ -3,6 +3,8 @@
 
 #include <array>
 #include <dlfcn.h>
+#include <map>
+#include <utility>
 
 namespace engine {
 namespace {
@@ -17,9 +19,53 @@ struct Utilization {
     unsigned gpu = 0, memory = 0; // percent
 };
 
-constexpr int TemperatureGpu = 0; // NVML_TEMPERATURE_GPU
-constexpr int ClockSm = 1;        // NVML_CLOCK_SM
-constexpr int ClockMemory = 2;    // NVML_CLOCK_MEM
+/// nvmlFieldValue_t
+struct FieldValue {
+    unsigned field = 0;
+    unsigned scope = 0;
+    long long timestamp = 0;
+    long long latency = 0;
+    int type = 0;
+    Result result = 0;
+    union {
+        unsigned asUnsigned;
+        unsigned long long asLong;
+    } value{};
+};
+/// nvmlEventData_t
+struct EventData {
+    Device device = nullptr;
+    unsigned long long type = 0;
+    unsigned long long data = 0;
+    unsigned gpuInstance = 0;
+    unsigned computeInstance = 0;
+};
+
+constexpr int TemperatureGpu = 0;               // NVML_TEMPERATURE_GPU
+constexpr int ClockSm = 1;                      // NVML_CLOCK_SM
+constexpr int ClockMemory = 2;                  // NVML_CLOCK_MEM
+constexpr unsigned FieldMemoryTemperature = 82; // NVML_FI_DEV_MEMORY_TEMP
+constexpr int PcieSend = 0;                     // NVML_PCIE_UTIL_TX_BYTES
+constexpr int PcieReceive = 1;                  // NVML_PCIE_UTIL_RX_BYTES
+constexpr int EccUncorrected = 1;               // NVML_MEMORY_ERROR_TYPE_UNCORRECTED
+constexpr int EccSinceDriverStart = 0;          // NVML_VOLATILE_ECC
+constexpr unsigned long long EventXid = 8;      // nvmlEventTypeXidCriticalError
+
+/// Bits of nvmlDeviceGetCurrentClocksEventReasons that lower the clocks; idling and settings of the user do not count.
+constexpr std::pair<unsigned long long, const char *> Throttles[] = {{0x4, "power limit"},
+                                                                     {0x8, "hardware slowdown"},
+                                                                     {0x20, "software thermal slowdown"},
+                                                                     {0x40, "hardware thermal slowdown"},
+                                                                     {0x80, "power brake"}};
+
+std::vector<std::string> throttleReasons(unsigned long long bits)
+{
+    std::vector<std::string> reasons;
+    for (const auto &[bit, reason] : Throttles)
+        if ((bits & bit) != 0)
+            reasons.emplace_back(reason);
+    return reasons;
+}
 
 } // namespace
 
@@ -39,9 +85,24 @@ struct Nvml::Library {
     Result (*powerLimit)(Device, unsigned *) = nullptr;
     Result (*utilization)(Device, Utilization *) = nullptr;
     Result (*clock)(Device, int, unsigned *) = nullptr;
+    Result (*fields)(Device, int, FieldValue *) = nullptr;
+    Result (*pcieThroughput)(Device, int, unsigned *) = nullptr;
+    Result (*pcieGeneration)(Device, unsigned *) = nullptr;
+    Result (*pcieLanes)(Device, unsigned *) = nullptr;
+    Result (*clockReasons)(Device, unsigned long long *) = nullptr;
+    Result (*eccErrors)(Device, int, int, unsigned long long *) = nullptr;
+    Result (*makeEvents)(void **) = nullptr;
+    Result (*registerEvents)(Device, unsigned long long, void *) = nullptr;
+    Result (*waitEvents)(void *, EventData *, unsigned) = nullptr;
+    Result (*freeEvents)(void *) = nullptr;
+    void *events = nullptr;
+    std::map<Device, Result> watched; // what the driver said to events of each device
+    std::map<Device, int> xids;
 
     ~Library()
     {
+        if (events && freeEvents)
+            freeEvents(events);
         if (started && shutdown)
             shutdown();
         if (handle)
@@ -68,6 +129,18 @@ struct Nvml::Library {
         find(powerLimit, "nvmlDeviceGetEnforcedPowerLimit");
         find(utilization, "nvmlDeviceGetUtilizationRates");
         find(clock, "nvmlDeviceGetClockInfo");
+        find(fields, "nvmlDeviceGetFieldValues");
+        find(pcieThroughput, "nvmlDeviceGetPcieThroughput");
+        find(pcieGeneration, "nvmlDeviceGetCurrPcieLinkGeneration");
+        find(pcieLanes, "nvmlDeviceGetCurrPcieLinkWidth");
+        find(clockReasons, "nvmlDeviceGetCurrentClocksEventReasons");
+        if (!clockReasons) // drivers before 535
+            find(clockReasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
+        find(eccErrors, "nvmlDeviceGetTotalEccErrors");
+        find(makeEvents, "nvmlEventSetCreate");
+        find(registerEvents, "nvmlDeviceRegisterEvents");
+        find(waitEvents, "nvmlEventSetWait_v2");
+        find(freeEvents, "nvmlEventSetFree");
     }
 
     [[nodiscard]] std::string reason(Result result) const
@@ -79,14 +152,21 @@ struct Nvml::Library {
     template<typename Function, typename... Arguments>
     bool get(Function function, const char *what, std::string &problem, Arguments... arguments) const
     {
-        const std::string why = !function ? "not in this driver" : [&] {
-            const Result result = function(arguments...);
-            return result == 0 ? std::string() : reason(result);
-        }();
-        if (why.empty())
-            return true;
-        problem += (problem.empty() ? "" : "; ") + std::string(what) + ": " + why;
+        if (function)
+            return accept(function(arguments...), what, problem);
+        addReason(what, "not in this driver", problem);
         return false;
+    }
+    /// Whether it is success; else what it means goes to `problem` under `what`.
+    bool accept(Result result, const char *what, std::string &problem) const
+    {
+        if (result != 0)
+            addReason(what, reason(result), problem);
+        return result == 0;
+    }
+    static void addReason(const char *what, const std::string &why, std::string &problem)
+    {
+        problem += (problem.empty() ? "" : "; ") + std::string(what) + ": " + why;
     }
 };
 
@@ -161,7 +241,60 @@ DeviceStats Nvml::readDevice(unsigned index)
         stats.clockMhz = value;
     if (nvml.get(nvml.clock, "memory clock", stats.problem, device, ClockMemory, &value))
         stats.memoryClockMhz = value;
+    readMemoryTemperature(device, stats);
+    readLink(device, stats);
+    if (unsigned long long bits = 0; nvml.get(nvml.clockReasons, "throttle reasons", stats.problem, device, &bits))
+        stats.throttleReasons = throttleReasons(bits);
+    if (unsigned long long errors = 0;
+        nvml.get(nvml.eccErrors, "ECC", stats.problem, device, EccUncorrected, EccSinceDriverStart, &errors))
+        stats.eccErrors = errors;
+    readXid(device, stats);
     return stats;
+}
+
+void Nvml::readMemoryTemperature(void *device, DeviceStats &stats) const
+{
+    FieldValue value;
+    value.field = FieldMemoryTemperature;
+    if (!m_library->get(m_library->fields, "memory temperature", stats.problem, device, 1, &value))
+        return;
+    if (m_library->accept(value.result, "memory temperature", stats.problem))
+        stats.memoryTemperatureC = value.value.asUnsigned;
+}
+
+void Nvml::readLink(void *device, DeviceStats &stats) const
+{
+    const Library &nvml = *m_library;
+    constexpr double kilobyte = 1024; // as NVML counts
+    unsigned value = 0;
+    if (nvml.get(nvml.pcieThroughput, "PCIe sending", stats.problem, device, PcieSend, &value))
+        stats.pcieSendBytesPerSecond = value * kilobyte;
+    if (nvml.get(nvml.pcieThroughput, "PCIe receiving", stats.problem, device, PcieReceive, &value))
+        stats.pcieReceiveBytesPerSecond = value * kilobyte;
+    if (nvml.get(nvml.pcieGeneration, "PCIe generation", stats.problem, device, &value))
+        stats.pcieGeneration = static_cast<int>(value);
+    if (nvml.get(nvml.pcieLanes, "PCIe lanes", stats.problem, device, &value))
+        stats.pcieLanes = static_cast<int>(value);
+}
+
+/// Faults are told as events, from the first reading on.
+void Nvml::readXid(void *device, DeviceStats &stats)
+{
+    Library &nvml = *m_library;
+    if (!nvml.registerEvents || !nvml.waitEvents) {
+        Library::addReason("Xid", "not in this driver", stats.problem);
+        return;
+    }
+    if (!nvml.events && !nvml.get(nvml.makeEvents, "Xid", stats.problem, &nvml.events))
+        return;
+    if (!nvml.watched.contains(device))
+        nvml.watched[device] = nvml.registerEvents(device, EventXid, nvml.events);
+    if (!nvml.accept(nvml.watched[device], "Xid", stats.problem))
+        return;
+    for (EventData event; nvml.waitEvents(nvml.events, &event, 0) == 0;)
+        nvml.xids[event.device] = static_cast<int>(event.data);
+    if (const auto last = nvml.xids.find(device); last != nvml.xids.end())
+        stats.xid = last->second;
 }
 
 } // namespace engine

@@ -26,6 +26,9 @@ public:
 private:
     struct Library;
     [[nodiscard]] DeviceStats readDevice(unsigned index);
+    void readMemoryTemperature(void *device, DeviceStats &stats) const;
+    void readLink(void *device, DeviceStats &stats) const;
+    void readXid(void *device, DeviceStats &stats);
 
     std::unique_ptr<Library> m_library;
     std::string m_problem;

@@ -105,6 +105,8 @@ public:
     [[nodiscard]] PoolChange planPool(const KvPoolConfig &kv) const;
     /// Puts a planned pool into force; what found no room in it is preempted. \pre nothing changed since planPool()
     void setPool(PoolChange change);
+    /// All that runs gives its blocks back and waits, and nothing stays cached: what the pool held is lost.
+    void restartAll();
     /// Drops everything that is cached, and any block that was lost. \pre idle()
     void resetPool();
     /// What the largest request has a right to: a pool must hold that many tokens.

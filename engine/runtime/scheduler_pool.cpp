@@ -195,6 +195,14 @@ std::string Scheduler::auditIdle() const
     return {};
 }
 
+void Scheduler::restartAll()
+{
+    while (!m_running.empty())
+        preempt(*m_running.back());
+    m_copies.clear();
+    m_blocks = BlockManager(m_blocks.sizes(), m_blocks.prefixCaching());
+}
+
 void Scheduler::resetPool()
 {
     CHECK(idle());

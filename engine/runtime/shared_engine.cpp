@@ -146,6 +146,7 @@ public:
     std::uint64_t setRules(const AdmissionRules &rules) override { return engine().setRules(rules); }
     std::uint64_t setKvPool(const KvPoolConfig &kv) override { return engine().setKvPool(kv); }
     std::uint64_t setThreads(int threads) override { return engine().setThreads(threads); }
+    void continueOn(const std::string &device) override { engine().continueOn(device); }
     std::vector<Event> takeEvents() override { return outbox().takeAll(); }
     void setWakeCallback(std::function<void()> wake) override
     {

@@ -36,6 +36,7 @@ template<typename Work> void launch(DeviceStream &stream, Work work)
     try {
         work(stream.handle());
     } catch (const Error &) {
+        stream.checkDevice(); // a device that is lost refuses every launch
         throw;
     } catch (const std::exception &fault) {
         throw Error(ErrorCode::Internal, fault.what());

@@ -33,6 +33,9 @@ public:
     /// Waits for everything and copies; for weights, which are loaded outside all streams.
     virtual void copyNow(const void *from, void *to, std::size_t bytes) = 0;
 
+    /// Whether it still works, without waiting. \throws DeviceLost
+    virtual void checkDevice() { }
+
     /// Threads of the host that stand for the device; 1 for a real one, where setThreads does nothing.
     [[nodiscard]] virtual int threads() const { return 1; }
     virtual void setThreads(int) { }

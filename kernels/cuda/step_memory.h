@@ -53,6 +53,8 @@ public:
     [[nodiscard]] bool plan(bool on) override;
 
     [[nodiscard]] static DeviceStream &of(Stream &stream);
+    /// \throws DeviceLost
+    void checkDevice() { m_runtime.checkDevice(); }
     [[nodiscard]] StreamHandle handle() const { return m_handle; }
     [[nodiscard]] bool plans() const override { return m_plans; }
 

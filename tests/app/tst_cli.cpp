@@ -9,6 +9,7 @@
 #include <QJsonDocument>
 #include <QJsonObject>
 #include <QProcess>
+#include <QSet>
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -67,6 +68,7 @@ private slots:
     void refusedInput_data();
     void refusedInput();
     void absentDevicesAndLevels();
+    void selfTestComparesEveryOperation();
     void emulatedDeviceAnswersAsTheCpu();
     void inspectTellsTheFile();
     void tokenizeAndBack();
@@ -178,7 +180,7 @@ void CliTest::refusedInput()
 
 void CliTest::absentDevicesAndLevels()
 {
-    QStringList devices{QStringLiteral("cuda:0"), QStringLiteral("cuda:0,cuda:1")};
+    QStringList devices{QStringLiteral("cuda:99"), QStringLiteral("cuda:98,cuda:99")};
 #ifndef LATHE_HAS_SIMT
     devices.push_back(QStringLiteral("simt"));
 #endif
@@ -186,7 +188,30 @@ void CliTest::absentDevicesAndLevels()
         const Run result = run({"generate", tinyModel(), "-p", "a", "--device", device});
         QCOMPARE(result.code, 4);
         QVERIFY2(isOneError(result), result.err.constData());
+        QVERIFY2(result.err.contains(device.toUtf8()), result.err.constData());
+        QCOMPARE(run({"selftest", "--device", device}).code, 4);
     }
+}
+
+void CliTest::selfTestComparesEveryOperation()
+{
+    const Run result = run({"selftest", "--device", "cpu", "--json", "--threads", "2"});
+    QVERIFY2(result.code == 0, result.err.constData());
+    QSet<QString> ops;
+    int skipped = 0;
+    const auto all = lines(result.out);
+    for (const QJsonObject &row : all.mid(0, all.size() - 1)) {
+        ops.insert(row["op"].toString());
+        skipped += row["ok"].isNull() ? 1 : 0;
+        QVERIFY(row["ok"].isNull() || (row["nmse"].toDouble() <= row["limit"].toDouble() && row["ok"].toBool()));
+    }
+    for (const char *op : {"linear", "embed", "rope", "rmsNorm", "attention of a prompt", "experts", "route"})
+        QVERIFY2(ops.contains(op), op);
+    QCOMPARE(all.last()["failed"].toInt(-1), 0);
+    QCOMPARE(all.last()["skipped"].toInt(-1), skipped);
+    QCOMPARE(all.last()["passed"].toInt(-1) + skipped, int(all.size()) - 1);
+    QVERIFY(all.last()["copy_gbps"].toDouble() > 0);
+    QCOMPARE(run({"selftest", "--device", "gpu"}).code, 2);
 }
 
 void CliTest::emulatedDeviceAnswersAsTheCpu()

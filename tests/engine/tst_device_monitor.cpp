@@ -13,6 +13,7 @@ private slots:
     void readsTheMadeUpHost();
     void missingSensorsAreNamed();
     void readsGpusThroughTheLibrary();
+    void keepsTheLastFault();
     void aDriverThatDoesNotStartIsNamed();
 
 private:
@@ -85,9 +86,32 @@ void DeviceMonitorTest::readsGpusThroughTheLibrary()
     QCOMPARE(gpus[0].clockMhz.value(), 1800.0);
     QCOMPARE(gpus[0].memoryClockMhz.value(), 9000.0);
     QCOMPARE(gpus[0].memoryFreeBytes.value(), std::size_t(600));
+    QCOMPARE(gpus[0].memoryTemperatureC.value(), 91.0);
+    QCOMPARE(gpus[0].pcieSendBytesPerSecond.value(), 2000.0 * 1024);
+    QCOMPARE(gpus[0].pcieReceiveBytesPerSecond.value(), 3000.0 * 1024);
+    QCOMPARE(gpus[0].pcieGeneration.value(), 4);
+    QCOMPARE(gpus[0].pcieLanes.value(), 16);
+    QCOMPARE(gpus[0].throttleReasons.value(), (std::vector<std::string>{"power limit", "hardware thermal slowdown"}));
+    QCOMPARE(gpus[0].eccErrors.value(), std::uint64_t(2));
+    QVERIFY(!gpus[0].xid);
     QCOMPARE(gpus[0].problem, std::string());
+    QVERIFY(gpus[1].throttleReasons && gpus[1].throttleReasons->empty()); // idle clocks are not lowered ones
+    QVERIFY(!gpus[1].eccErrors && !gpus[1].memoryTemperatureC);
     QVERIFY(!gpus[1].temperatureC && !gpus[1].powerW);
-    QCOMPARE(gpus[1].problem, std::string("temperature: Not Supported; power: Not Supported"));
+    QCOMPARE(gpus[1].problem,
+             std::string("temperature: Not Supported; power: Not Supported; memory temperature: Not Supported; "
+                         "ECC: Not Supported; Xid: Not Supported"));
+}
+
+void DeviceMonitorTest::keepsTheLastFault()
+{
+    engine::Nvml nvml(FAKE_NVML);
+    QVERIFY(!nvml.read()[0].xid);
+    qputenv("FAKE_NVML_XID", "79");
+    QCOMPARE(nvml.read()[0].xid.value(), 79);
+    qunsetenv("FAKE_NVML_XID");
+    QCOMPARE(nvml.read()[0].xid.value(), 79);
+    QVERIFY(!nvml.read()[1].xid);
 }
 
 void DeviceMonitorTest::aDriverThatDoesNotStartIsNamed()

@@ -249,6 +249,18 @@ std::uint64_t FakeEngine::setKvPool(const KvPoolConfig &kv)
     return revision;
 }
 
+void FakeEngine::continueOn(const std::string &device)
+{
+    const std::lock_guard lock(m_mutex);
+    m_continuedOn = device;
+}
+
+std::string FakeEngine::continuedOn() const
+{
+    const std::lock_guard lock(m_mutex);
+    return m_continuedOn;
+}
+
 std::uint64_t FakeEngine::setThreads(int threads)
 {
     std::unique_lock lock(m_mutex);

@@ -45,6 +45,7 @@ public:
     std::uint64_t setRules(const engine::AdmissionRules &rules) override;
     std::uint64_t setKvPool(const engine::KvPoolConfig &kv) override;
     std::uint64_t setThreads(int threads) override;
+    void continueOn(const std::string &device) override;
     std::vector<engine::Event> takeEvents() override;
     void setWakeCallback(std::function<void()> wake) override;
     std::vector<engine::StepStats> takeSteps() override;
@@ -69,6 +70,7 @@ public:
     [[nodiscard]] engine::EngineConfig config() const;
     [[nodiscard]] int wakes() const;
     [[nodiscard]] int loadsCancelled() const;
+    [[nodiscard]] std::string continuedOn() const; ///< the last one
 
 private:
     struct Running {
@@ -104,6 +106,7 @@ private:
     FakeEngineScript m_script;
     mutable std::mutex m_mutex;
     std::function<void()> m_wake;
+    std::string m_continuedOn;
     std::vector<engine::Event> m_events;
     std::vector<engine::StepStats> m_steps;
     std::vector<engine::RequestId> m_preempted; // since the step before
