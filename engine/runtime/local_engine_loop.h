@@ -94,9 +94,13 @@ private:
     void failAll(const std::string &message);
     void goOnWith(std::unique_ptr<ServedModel> model);
     [[nodiscard]] EngineConfig configFor(const std::string &device) const;
-    [[nodiscard]] std::vector<RowResult> sample(const Batch &batch, const kernels::TensorView &logits);
-    [[nodiscard]] RowResult sampleRow(const BatchRow &row, std::span<const float> logits);
-    [[nodiscard]] RowResult sampleFor(RequestId id, const Sequence &sequence, std::span<const float> logits);
+    /// Runs the batch and draws a token for each request that is due, on the device where that is possible.
+    [[nodiscard]] std::vector<RowResult> runAndSample(const Batch &batch);
+    /// Calls use(request, sequence, logit row, result) for everybody whose next token is due; what it throws becomes
+    /// the result's error, as it belongs to that request.
+    template<typename Use> void forDue(const Batch &batch, std::vector<RowResult> &results, Use use);
+    [[nodiscard]] std::span<const std::uint64_t> allowedFor(RequestStream &stream, const Sequence &sequence);
+    void take(RequestId id, Sampled &&sampled, RowResult &result);
     void publishStep(const Batch &batch, CommitResult &result, double started);
     void publishOutput(const CommitResult::Output &output, CommitResult &result);
     void failOutput(RequestId id, CommitResult &result, const std::string &message);
@@ -130,6 +134,7 @@ private:
     std::unordered_set<RequestId> m_relieved; // for whose sake the pool was made smaller
     bool m_copiesFailed = false;              // of the step before
     Sampler m_sampler;
+    SamplingRequests m_requests; // of the step in hand, where the device samples
     StepPacer m_pacer;
     std::mt19937_64 m_seeds;
 

@@ -76,8 +76,7 @@ std::optional<EngineLoop::StepFailure> EngineLoop::runBatch(const Batch &batch)
     std::optional<StepFailure> failure = failureOf(
         [&] {
             const double started = now();
-            const kernels::TensorView logits = m_model->executor().run(batch);
-            const std::vector<RowResult> results = sample(batch, logits);
+            const std::vector<RowResult> results = runAndSample(batch);
             CommitResult result = m_scheduler->commit(batch, results, now());
             committed = true;
             publishStep(batch, result, started);
@@ -90,49 +89,76 @@ std::optional<EngineLoop::StepFailure> EngineLoop::runBatch(const Batch &batch)
     return failure;
 }
 
-std::vector<RowResult> EngineLoop::sample(const Batch &batch, const kernels::TensorView &logits)
+template<typename Use> void EngineLoop::forDue(const Batch &batch, std::vector<RowResult> &results, Use use)
 {
-    const auto vocab = static_cast<std::size_t>(m_model->executor().vocabSize());
-    CHECK(logits.elements() >= static_cast<std::int64_t>(batch.forward.logitRows.size() * vocab));
-    m_sampled.clear();
-    std::vector<RowResult> results(batch.forward.logitRows.size());
+    const auto guarded = [&](RequestId id, const Sequence &sequence, int logitRow, RowResult &result) {
+        if (!result.error.empty())
+            return;
+        try {
+            use(id, sequence, logitRow, result);
+        } catch (const std::exception &error) {
+            result.error = std::string("its next token could not be drawn: ") + error.what();
+        }
+    };
     for (const BatchRow &row : batch.rows) {
         if (!row.samples)
             continue;
-        const auto index = static_cast<std::size_t>(row.logitRow);
-        results[index] = sampleRow(row, {logits.as<float>() + index * vocab, vocab});
+        RowResult &result = results[static_cast<std::size_t>(row.logitRow)];
+        guarded(row.request, *m_scheduler->find(row.request), row.logitRow, result);
+        const auto forks = m_scheduler->forksOf(row.sequence);
+        result.forks.resize(forks.size());
+        for (std::size_t f = 0; f < forks.size(); ++f)
+            guarded(forks[f]->id, *forks[f], row.logitRow, result.forks[f]);
     }
-    return results;
 }
 
-RowResult EngineLoop::sampleRow(const BatchRow &row, std::span<const float> logits)
+std::span<const std::uint64_t> EngineLoop::allowedFor(RequestStream &stream, const Sequence &sequence)
 {
-    RowResult result = sampleFor(row.request, *m_scheduler->find(row.request), logits);
-    for (const Sequence *fork : m_scheduler->forksOf(row.sequence))
-        result.forks.push_back(sampleFor(fork->id, *fork, logits));
-    return result;
+    if (stream.grammar())
+        return stream.grammar()->allowed();
+    if (sequence.outputTokens() < stream.sampling().minTokens)
+        return stream.unending(static_cast<std::size_t>(m_model->executor().vocabSize()));
+    return {};
 }
 
-/// A failure belongs to the request: it becomes the row's error.
-RowResult EngineLoop::sampleFor(RequestId id, const Sequence &sequence, std::span<const float> logits)
+void EngineLoop::take(RequestId id, Sampled &&sampled, RowResult &result)
 {
-    RowResult result;
-    try {
+    result.token = sampled.token;
+    result.error = sampled.error;
+    result.end = result.error.empty() && m_streams.at(id).isEnd(sampled.token);
+    m_sampled[id] = std::move(sampled);
+}
+
+std::vector<RowResult> EngineLoop::runAndSample(const Batch &batch)
+{
+    StepExecutor &executor = m_model->executor();
+    const auto vocab = static_cast<std::size_t>(executor.vocabSize());
+    m_sampled.clear();
+    std::vector<RowResult> results(batch.forward.logitRows.size());
+    if (!executor.samples()) {
+        const kernels::TensorView logits = executor.run(batch);
+        CHECK(logits.elements() >= static_cast<std::int64_t>(results.size() * vocab));
+        forDue(batch, results, [&](RequestId id, const Sequence &sequence, int logitRow, RowResult &result) {
+            RequestStream &stream = m_streams.at(id);
+            const float *row = logits.as<float>() + static_cast<std::size_t>(logitRow) * vocab;
+            take(id,
+                 m_sampler.sample({row, vocab}, stream.sampling(), sequence.tokens, stream.seed(),
+                                  allowedFor(stream, sequence)),
+                 result);
+        });
+        return results;
+    }
+    m_requests.clear(executor.vocabSize());
+    forDue(batch, results, [&](RequestId id, const Sequence &sequence, int logitRow, RowResult &) {
         RequestStream &stream = m_streams.at(id);
-        std::span<const std::uint64_t> allowed;
-        if (stream.grammar())
-            allowed = stream.grammar()->allowed();
-        else if (sequence.outputTokens() < stream.sampling().minTokens)
-            allowed = stream.unending(logits.size());
-        Sampled sampled = m_sampler.sample(logits, stream.sampling(), sequence.tokens, stream.seed(), allowed);
-        result.token = sampled.token;
-        result.error = sampled.error;
-        result.end = result.error.empty() && stream.isEnd(sampled.token);
-        m_sampled[id] = std::move(sampled);
-    } catch (const std::exception &error) {
-        result.error = std::string("its next token could not be drawn: ") + error.what();
-    }
-    return result;
+        m_requests.add(logitRow, stream.sampling(), sequence.tokens, stream.seed(), allowedFor(stream, sequence));
+    });
+    std::vector<Sampled> sampled = executor.runAndSample(batch, m_requests);
+    std::size_t next = 0; // in the same order, without those that failed above
+    forDue(batch, results, [&](RequestId id, const Sequence &, int, RowResult &result) {
+        take(id, std::move(sampled.at(next++)), result);
+    });
+    return results;
 }
 
 void EngineLoop::publishStep(const Batch &batch, CommitResult &result, double started)

@@ -94,11 +94,6 @@ template<typename Value> double sumOfExponentials(std::span<const Value> logits,
     return sum;
 }
 
-bool penalises(const SamplingParams &params)
-{
-    return params.repetitionPenalty != 1.0 || params.presencePenalty != 0.0 || params.frequencyPenalty != 0.0;
-}
-
 /// The best tokens down to the first where `reached(running sum of probabilities)`; all when none does.
 /// The list is grown in rounds, as a whole vocabulary need seldom be sorted.
 template<typename Reached>
@@ -168,6 +163,16 @@ void keepMinP(std::vector<Candidate> &candidates, double minP)
 }
 
 } // namespace
+
+std::string Sampler::nothingAllowed()
+{
+    return "no token that the model can choose leads on to an answer of the form that was asked for";
+}
+
+bool Sampler::penalises(const SamplingParams &params)
+{
+    return params.repetitionPenalty != 1.0 || params.presencePenalty != 0.0 || params.frequencyPenalty != 0.0;
+}
 
 std::string Sampler::checkLogits(std::span<const float> logits)
 {
@@ -304,7 +309,7 @@ Sampled Sampler::sample(std::span<const float> logits, const SamplingParams &par
     sampled.error = checkLogits(logits);
     const std::span<const float> choice = sampled.error.empty() ? masked(logits, allowed, params.logitBias) : logits;
     if (sampled.error.empty() && !allowed.empty() && !checkLogits(choice).empty())
-        sampled.error = "no token that the model can choose leads on to an answer of the form that was asked for";
+        sampled.error = nothingAllowed();
     if (!sampled.error.empty())
         return sampled;
     if (params.temperature > 0.0) {

@@ -47,6 +47,10 @@ public:
     [[nodiscard]] static int draw(std::span<const Candidate> candidates, double u);
     /// Empty when the row can be sampled; else why not: not-a-number, +inf, or nothing but -inf.
     [[nodiscard]] static std::string checkLogits(std::span<const float> logits);
+    /// What to say when no token that may be drawn has a finite logit.
+    [[nodiscard]] static std::string nothingAllowed();
+    /// Whether tokens of the history change logits.
+    [[nodiscard]] static bool penalises(const SamplingParams &params);
 
 private:
     void applyPenalties(std::span<const float> logits, const SamplingParams &params, std::span<const int> history);

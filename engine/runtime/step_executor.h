@@ -2,8 +2,10 @@
 #pragma once
 
 #include "engine/runtime/batch.h"
+#include "engine/runtime/sampling_requests.h"
 
 #include <span>
+#include <vector>
 
 namespace engine {
 
@@ -28,11 +30,21 @@ public:
     /// One step, whose copies were made: logits [logitRows, vocabSize] F32 in the order of batch.forward.logitRows;
     /// valid until the next call. \pre the step fits what was reserved
     [[nodiscard]] virtual kernels::TensorView run(const Batch &batch) = 0;
+    /// Whether tokens are drawn where logits are computed, by runAndSample.
+    [[nodiscard]] virtual bool samples() const { return false; }
+    /// One step, and a token for each of the requests, as Sampler draws it; logits stay on the device. \pre samples()
+    [[nodiscard]] virtual std::vector<Sampled> runAndSample(const Batch &batch, const SamplingRequests &requests);
     /// Copies one block over another in every layer of its kind. \pre from != to
     virtual void copyBlock(const BlockCopy &copy) = 0;
     /// Worker threads from the next step on; results do not depend on it. 0 = cores
     virtual void setThreads(int threads) = 0;
     [[nodiscard]] virtual int threads() const = 0;
 };
+
+inline std::vector<Sampled> StepExecutor::runAndSample(const Batch &, const SamplingRequests &)
+{
+    CHECK(samples());
+    return {};
+}
 
 } // namespace engine

@@ -273,7 +273,7 @@ __device__ __forceinline__ RowWork workOf(const SamplingInputs &inputs, int row,
     SIMT_SHARED(int, numbers, [ranking::buckets + ranking::warps]);
     SIMT_SHARED(double, warpNumbers, [ranking::warps]);
     RowWork work{};
-    work.logits = rowOf(inputs.logits, row);
+    work.logits = rowOf(inputs.logits, inputs.rows[row].logitRow);
     work.vocab = inputs.logits.columns;
     const std::int64_t room = work.vocab + work.vocab % 2;
     auto *memory = reinterpret_cast<double *>(scratch);
@@ -324,10 +324,10 @@ __global__ void __launch_bounds__(threads, 2)
 /// Log-probabilities of the raw logits: of the token drawn, and the best.
 __global__ void __launch_bounds__(threads, 2)
     logprobsKernel(SamplingInputs inputs, int firstRow, std::byte *scratch, std::size_t rowBytes, SampledRow *sampled,
-                   Alternative *alternatives)
+                   Alternative *alternatives, int perRow)
 {
     const int row = firstRow + static_cast<int>(blockIdx.x);
-    const int wanted = min(inputs.rows[row].alternatives, mostAlternatives);
+    const int wanted = min(inputs.rows[row].alternatives, perRow);
     if (sampled[row].fault != SamplingFault::None || wanted < 0)
         return; // the whole block
     const RowWork work = workOf(inputs, row, scratch + blockIdx.x * rowBytes);
@@ -341,18 +341,18 @@ __global__ void __launch_bounds__(threads, 2)
     if (wanted == 0)
         return; // the whole block
     const List list = ranking::bestOf(work.values, work.vocab, -largestDouble, by, wanted, work.room);
-    Alternative *own = alternatives + static_cast<std::int64_t>(row) * mostAlternatives;
+    Alternative *own = alternatives + static_cast<std::int64_t>(row) * perRow;
     for (int i = static_cast<int>(threadIdx.x); i < wanted; i += threads)
         own[i] = i < list.count ? Alternative{list.ids[i], list.values[i] - logSum} : Alternative{-1, -INFINITY};
 }
 
 void launchSample(const SamplingInputs &inputs, const SamplingScratch &scratch, SampledRow *sampled,
-                  Alternative *alternatives, StreamHandle stream)
+                  Alternative *alternatives, int perRow, StreamHandle stream)
 {
     CHECK(scratch.rows > 0);
     const std::size_t rowBytes = samplingScratchBytes(1, inputs.logits.columns);
-    for (int first = 0; first < inputs.logits.rows; first += scratch.rows) {
-        const int rows = inputs.logits.rows - first < scratch.rows ? inputs.logits.rows - first : scratch.rows;
+    for (int first = 0; first < inputs.rowCount; first += scratch.rows) {
+        const int rows = inputs.rowCount - first < scratch.rows ? inputs.rowCount - first : scratch.rows;
         const dim3 grid(static_cast<unsigned>(rows));
         checkLaunch(simt::launch(valuesKernel, grid, dim3(threads), 0, stream, inputs, first, scratch.memory, rowBytes,
                                  sampled),
@@ -360,9 +360,9 @@ void launchSample(const SamplingInputs &inputs, const SamplingScratch &scratch, 
         checkLaunch(
             simt::launch(drawKernel, grid, dim3(threads), 0, stream, inputs, first, scratch.memory, rowBytes, sampled),
             "draw");
-        if (alternatives != nullptr)
+        if (perRow >= 0)
             checkLaunch(simt::launch(logprobsKernel, grid, dim3(threads), 0, stream, inputs, first, scratch.memory,
-                                     rowBytes, sampled, alternatives),
+                                     rowBytes, sampled, alternatives, perRow),
                         "logprobs");
     }
 }

@@ -11,6 +11,7 @@
 #include <limits>
 #include <random>
 
+using namespace kernels;
 using namespace kernels::cuda;
 using device_rig::DeviceArray;
 using device_rig::Rows;
@@ -18,6 +19,7 @@ using engine::SamplingParams;
 
 namespace {
 
+constexpr int mostAlternatives = 25;
 constexpr float inf = std::numeric_limits<float>::infinity();
 
 struct Case {
@@ -36,6 +38,7 @@ public:
     {
         for (const Case &one : cases) {
             SamplingRow row;
+            row.logitRow = static_cast<int>(m_rows.size());
             row.temperature = one.params.temperature;
             row.topP = one.params.topP;
             row.minP = one.params.minP;
@@ -74,8 +77,9 @@ public:
         const DeviceArray<std::byte> memory(samplingScratchBytes(scratchRows, m_vocab));
         const DeviceArray<SampledRow> out(m_rows.size());
         const DeviceArray<Alternative> best(m_rows.size() * mostAlternatives);
-        launchSample({logits.span(), rows.data(), history.data(), biases.data(), allowed.data()},
-                     {memory.data(), scratchRows}, out.data(), best.data(), stream);
+        launchSample({logits.span(), rows.data(), static_cast<int>(m_rows.size()), history.data(), biases.data(),
+                      allowed.data()},
+                     {memory.data(), scratchRows}, out.data(), best.data(), mostAlternatives, stream);
         sampled.assign(out.data(), out.data() + out.size());
         alternatives.assign(best.data(), best.data() + best.size());
         const bool intact = logits.restIntact() && logits.values().size() == m_logits.size() && rows.bordersIntact()
