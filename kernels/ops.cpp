@@ -16,4 +16,9 @@ void Ops::transfer(const void *from, void *to, std::size_t bytes, Stream &)
         std::memcpy(to, from, bytes);
 }
 
+void Ops::sample(TensorView, const SamplingBatch &, SampledRow *, Alternative *, Stream &)
+{
+    CHECK(samples());
+}
+
 } // namespace kernels

@@ -4,6 +4,7 @@
 #include "kernels/error.h"
 #include "kernels/kv_layer.h"
 #include "kernels/packed_weight.h"
+#include "kernels/sampling.h"
 #include "kernels/tensor_view.h"
 
 #include <memory>
@@ -201,6 +202,13 @@ public:
     virtual void gatherRows(TensorView x, std::span<const int> rows, TensorView out, Stream &stream) = 0;
     /// Copies block `from` of a layer over block `to`.
     virtual void copyBlock(const KvLayer &layer, int from, int to, Stream &stream) = 0;
+    /// Whether the device draws tokens itself; where the host reads logits, it does.
+    [[nodiscard]] virtual bool samples() const { return false; }
+    /// A token for each row of the batch from logits [.., vocab]. The results are in the host's memory once the stream
+    /// was synchronised: sampled [rows] and, with alternatives wanted, alternatives [rows, batch.alternatives], best
+    /// first, -1 where a row wants no more or there are none. \pre samples()
+    virtual void sample(TensorView logits, const SamplingBatch &batch, SampledRow *sampled, Alternative *alternatives,
+                        Stream &stream);
 };
 
 /// Choices for a backend; `reference` and `isa` are for the CPU.

@@ -128,7 +128,12 @@ void ModelRunner::planSteps()
         return;
     const ForwardBatch batch = largestBatch();
     try {
-        m_model->forward(batch, *m_kv, m_logits.rows(m_maxLogitRows), *m_stream);
+        const kernels::TensorView logits = m_logits.rows(m_maxLogitRows);
+        m_model->forward(batch, *m_kv, logits, *m_stream);
+        if (m_ops->samples()) {
+            const std::vector<kernels::SamplingRow> rows(static_cast<std::size_t>(m_maxLogitRows));
+            sample(logits, {rows, {}, {}, {}, 0});
+        }
     } catch (...) {
         (void)m_stream->plan(false);
         throw;
@@ -136,23 +141,79 @@ void ModelRunner::planSteps()
     (void)m_stream->plan(false);
 }
 
-kernels::TensorView ModelRunner::run(const Batch &batch)
+template<typename After> void ModelRunner::compute(const Batch &batch, After after)
 {
     CHECK(m_kv && !m_logits.empty());
-    kernels::TensorView logits = m_logits.rows(static_cast<std::int64_t>(batch.forward.logitRows.size()));
+    const kernels::TensorView logits = m_logits.rows(static_cast<std::int64_t>(batch.forward.logitRows.size()));
     const auto start = std::chrono::steady_clock::now();
     if (m_profile)
         m_profile->setLayer(Profile::before);
     m_model->forward(batch.forward, *m_kv, logits, *m_stream);
-    if (m_hostLogits) {
-        m_ops->transfer(logits.data, m_hostLogits->data(), static_cast<std::size_t>(logits.elements()) * sizeof(float),
-                        *m_stream);
-        logits.data = m_hostLogits->data();
-    }
+    after(logits);
     m_stream->synchronize();
     if (m_profile)
         m_profile->addStep(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-    return logits;
+}
+
+kernels::TensorView ModelRunner::run(const Batch &batch)
+{
+    kernels::TensorView found;
+    compute(batch, [&](const kernels::TensorView &logits) {
+        found = logits;
+        if (!m_hostLogits)
+            return;
+        m_ops->transfer(logits.data, m_hostLogits->data(), static_cast<std::size_t>(logits.elements()) * sizeof(float),
+                        *m_stream);
+        found.data = m_hostLogits->data();
+    });
+    return found;
+}
+
+void ModelRunner::sample(const kernels::TensorView &logits, const kernels::SamplingBatch &batch)
+{
+    const auto roomFor = [this](std::unique_ptr<kernels::Buffer> &buffer, std::size_t bytes) {
+        if (!buffer || buffer->bytes() < bytes)
+            buffer = m_ops->allocateStaging(bytes);
+        return buffer->data();
+    };
+    const std::size_t rows = batch.rows.size();
+    const auto alternatives = static_cast<std::size_t>(std::max(batch.alternatives, 0));
+    auto *sampled = roomFor(m_hostSampled, std::max<std::size_t>(rows, 1) * sizeof(kernels::SampledRow));
+    auto *best =
+        roomFor(m_hostAlternatives, std::max<std::size_t>(rows * alternatives, 1) * sizeof(kernels::Alternative));
+    m_ops->sample(logits, batch, reinterpret_cast<kernels::SampledRow *>(sampled),
+                  reinterpret_cast<kernels::Alternative *>(best), *m_stream);
+}
+
+std::span<const float> ModelRunner::logitsOnHost(const kernels::TensorView &logits, int row)
+{
+    const auto count = static_cast<std::size_t>(logits.shape[1]);
+    const std::size_t bytes = count * sizeof(float);
+    std::byte *host = m_hostLogits->data() + static_cast<std::size_t>(row) * bytes;
+    m_ops->transfer(logits.data + static_cast<std::size_t>(row) * bytes, host, bytes, *m_stream);
+    m_stream->synchronize();
+    return {reinterpret_cast<const float *>(host), count};
+}
+
+std::vector<Sampled> ModelRunner::runAndSample(const Batch &batch, const SamplingRequests &requests)
+{
+    CHECK(m_hostLogits);
+    const kernels::SamplingBatch rows = requests.batch();
+    kernels::TensorView found;
+    compute(batch, [&](const kernels::TensorView &logits) {
+        found = logits;
+        if (!rows.rows.empty())
+            sample(logits, rows);
+    });
+    std::vector<Sampled> sampled;
+    const auto perRow = static_cast<std::size_t>(std::max(rows.alternatives, 0));
+    for (std::size_t i = 0; i < rows.rows.size(); ++i) {
+        const auto *row = reinterpret_cast<const kernels::SampledRow *>(m_hostSampled->data()) + i;
+        const auto *best = reinterpret_cast<const kernels::Alternative *>(m_hostAlternatives->data()) + i * perRow;
+        sampled.push_back(
+            sampledOf(rows.rows[i], *row, {best, perRow}, [&] { return logitsOnHost(found, rows.rows[i].logitRow); }));
+    }
+    return sampled;
 }
 
 void ModelRunner::copyBlock(const BlockCopy &copy)

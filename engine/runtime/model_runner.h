@@ -25,6 +25,8 @@ public:
     void repageKv(const KvSizes &sizes, std::span<const SlotMove> moves) override;
     void reserve(int maxTokens, int maxLogitRows) override;
     [[nodiscard]] kernels::TensorView run(const Batch &batch) override;
+    [[nodiscard]] bool samples() const override { return m_ops->samples(); }
+    [[nodiscard]] std::vector<Sampled> runAndSample(const Batch &batch, const SamplingRequests &requests) override;
     void copyBlock(const BlockCopy &copy) override;
     void setThreads(int threads) override;
     [[nodiscard]] int threads() const override { return m_ops->threads(); }
@@ -48,13 +50,20 @@ private:
     /// so that no step allocates. \throws Error OutOfMemory, Refused for what the device cannot compute
     void planSteps();
     [[nodiscard]] std::unique_ptr<KvCache> newKv(const KvSizes &sizes);
+    /// Logits on the device; calls after(logits) for what follows them on the stream, then waits for all.
+    template<typename After> void compute(const Batch &batch, After after);
+    /// Queues the drawing of tokens, with room for them on the host.
+    void sample(const kernels::TensorView &logits, const kernels::SamplingBatch &batch);
+    [[nodiscard]] std::span<const float> logitsOnHost(const kernels::TensorView &logits, int row);
 
     std::unique_ptr<kernels::Ops> m_ops; // outlives everything made from it
     std::unique_ptr<kernels::Stream> m_stream;
     std::unique_ptr<Model> m_model;
     std::unique_ptr<KvCache> m_kv;
     Tensor m_logits;
-    std::unique_ptr<kernels::Buffer> m_hostLogits; ///< where the host cannot read m_logits
+    std::unique_ptr<kernels::Buffer> m_hostLogits;       ///< where the host cannot read m_logits
+    std::unique_ptr<kernels::Buffer> m_hostSampled;      ///< rows, where the device samples
+    std::unique_ptr<kernels::Buffer> m_hostAlternatives; ///< the same
     KvTypes m_kvTypes;
     int m_maxTokens = 0;
     int m_maxLogitRows = 0;

@@ -64,6 +64,9 @@ public:
                         TensorView out, Stream &stream) override;
     void gatherRows(TensorView x, std::span<const int> rows, TensorView out, Stream &stream) override;
     void copyBlock(const KvLayer &layer, int from, int to, Stream &stream) override;
+    bool samples() const override { return true; }
+    void sample(TensorView logits, const SamplingBatch &batch, SampledRow *sampled, Alternative *alternatives,
+                Stream &stream) override;
 
 private:
     /// Activations that were cast for some part of a matrix.

@@ -3,6 +3,7 @@
 #include "engine/models/model_files.h"
 #include "engine/runtime/loaded_model.h"
 #include "kernels/cuda/runtime.h"
+#include "tests/support/engine_driver.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/tiny_golden.h"
 #include "tests/support/tiny_model.h"
@@ -143,6 +144,8 @@ private slots:
     void nothingChangesABit_data() { addModels(); }
     void nothingChangesABit();
     void hostLeavesDeviceMemoryAlone();
+    void drawsTokensOnTheDevice();
+    void answersAreTheSameAlone();
     void stepsAllocateNothing();
     void settingsAreRefusedByName();
 };
@@ -247,6 +250,83 @@ void SimtModelTest::hostLeavesDeviceMemoryAlone()
     guarded.runner->copyBlock({0, 5});
     guarded.runner->repageKv({8, 32}, std::array{engine::SlotMove{0, 32, 16}});
     QCOMPARE(found, Rig(folder).logitsOf(ids));
+}
+
+/// The tokens that the host's sampler takes from the same logits, several requests from one row among them.
+void SimtModelTest::drawsTokensOnTheDevice()
+{
+    const QString folder = shared_data::data(QStringLiteral("tiny-llama"));
+    Rig rig(folder, kernels::cuda::makeCudaOps(kernels::cuda::makeSimtRuntime({.guarded = true})));
+    const std::vector<int> &ids = rig.golden.prompts[1];
+    const std::size_t vocab = rig.golden.vocab();
+    const Logits logits = rig.logitsOf(ids);
+    const int rows = isSanitized ? 2 : static_cast<int>(ids.size());
+    engine::SamplingRequests requests;
+    requests.clear(static_cast<int>(vocab));
+    std::vector<engine::Sampled> wanted;
+    for (int i = 0; i < 2 * rows; ++i) {
+        engine::SamplingParams params;
+        params.temperature = i % 5 == 0 ? 0.0 : 0.9;
+        params.topK = i % 3 == 0 ? 0 : 40;
+        params.topP = i % 4 == 0 ? 1.0 : 0.9;
+        params.repetitionPenalty = i % 2 == 0 ? 1.0 : 1.2;
+        params.logprobs = i % 3;
+        const auto row = static_cast<std::size_t>(i / 2);
+        const std::span<const int> history = std::span(ids).first(row + 1);
+        std::vector<std::uint64_t> allowed;
+        if (i % 7 == 3) // fewer than there are logits, as of a tokenizer that knows fewer tokens
+            allowed.assign(1, 0xf0f0f0f0f0f0f0f0ULL);
+        requests.add(static_cast<int>(row), params, history, static_cast<std::uint64_t>(i), allowed);
+        wanted.push_back(engine::Sampler().sample(std::span(logits).subspan(row * vocab, vocab), params, history,
+                                                  static_cast<std::uint64_t>(i), allowed));
+    }
+    QVERIFY(rig.runner->samples());
+    const engine::Batch batch = tiny_model::makeBatch({{ids, 0, {9, 8}}}, blockTokens);
+    const std::vector<engine::Sampled> found = rig.runner->runAndSample(batch, requests);
+    QCOMPARE(found.size(), wanted.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        QCOMPARE(found[i].token, wanted[i].token);
+        QCOMPARE(found[i].error, wanted[i].error);
+        QVERIFY(std::abs(found[i].logprob - wanted[i].logprob) < 1e-9);
+        QCOMPARE(found[i].top.size(), wanted[i].top.size());
+        for (std::size_t t = 0; t < found[i].top.size(); ++t)
+            QCOMPARE(found[i].top[t].first, wanted[i].top[t].first);
+    }
+}
+
+/// Through the whole engine: requests with penalties, log-probabilities, and tokens that may not be drawn yet.
+void SimtModelTest::answersAreTheSameAlone()
+{
+    if (isSanitized)
+        QSKIP("takes minutes under sanitizers");
+    const std::unique_ptr<engine::Engine> simt = engine::makeEngine();
+    EngineDriver driver(*simt);
+    engine::EngineConfig config;
+    config.device = "simt";
+    config.kv.numBlocks = 32;
+    config.limits.maxNumSeqs = 4;
+    QVERIFY(driver.load(modelOf(shared_data::data(QStringLiteral("tiny-llama"))), config));
+    std::vector<engine::Request> requests(4);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+        requests[i].ids = std::vector<int>{5, static_cast<int>(i) + 7, 9, 11};
+        requests[i].sampling.seed = i;
+        requests[i].sampling.maxTokens = 6;
+        requests[i].sampling.temperature = i == 0 ? 0.0 : 1.2;
+        requests[i].sampling.repetitionPenalty = i == 1 ? 1.3 : 1.0;
+        requests[i].sampling.logprobs = i == 2 ? 3 : -1;
+        requests[i].sampling.minTokens = i == 3 ? 4 : 0;
+    }
+    const std::vector<engine::RequestId> together = simt->submitAll(requests);
+    QVERIFY(driver.finish(together));
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+        const std::vector<engine::RequestId> alone = simt->submitAll({requests[i]});
+        QVERIFY(driver.finish(alone));
+        const EngineDriver::Answer &first = driver.answers.at(together[i]);
+        const EngineDriver::Answer &second = driver.answers.at(alone[0]);
+        QVERIFY(first.finished && first.finished->error.empty() && !first.ids.empty());
+        QCOMPARE(second.ids, first.ids);
+        QCOMPARE(first.logprobs.size(), i == 2 ? first.ids.size() : std::size_t{0});
+    }
 }
 
 void SimtModelTest::stepsAllocateNothing()
