@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Faults of a device, injected at its runtime, under the whole engine on a tiny model.
+#include "engine/runtime/local_engine.h"
+#include "engine/runtime/served_loaded_model.h"
+#include "kernels/cuda/runtime.h"
+#include "kernels/device_lost.h"
+#include "tests/support/engine_driver.h"
+#include "tests/support/shared_data.h"
+
+#include <QTest>
+
+#include <atomic>
+#include <memory>
+
+using namespace engine;
+using Kind = EngineNotice::Kind;
+namespace cuda = kernels::cuda;
+
+namespace {
+
+enum Fault { Launch, Memory, Lost };
+
+/// When a device fails; owned by the test, used by the engine thread.
+struct Plan {
+    int fault = Launch;
+    std::atomic<int> failing = 0; ///< number of the call that fails; 0 = none
+    std::atomic<int> calls = 0;   ///< made since `failing` was set
+    std::atomic<bool> lost = false;
+};
+
+/// The emulator, with calls that fail as a real device's do.
+class FaultyRuntime final : public cuda::Runtime {
+public:
+    explicit FaultyRuntime(Plan &plan)
+        : m_plan(plan)
+        , m_device(cuda::makeSimtRuntime({.threads = 1}))
+    {
+    }
+    std::string_view name() const override { return m_device->name(); }
+    std::unique_ptr<kernels::Buffer> allocate(std::size_t bytes) override
+    {
+        count();
+        return m_device->allocate(bytes);
+    }
+    std::unique_ptr<kernels::Buffer> allocatePinned(std::size_t bytes) override
+    {
+        count();
+        return m_device->allocatePinned(bytes);
+    }
+    std::size_t freeBytes() const override { return m_device->freeBytes(); }
+    cuda::StreamHandle makeStream() override { return m_device->makeStream(); }
+    void destroyStream(cuda::StreamHandle stream) override { m_device->destroyStream(stream); }
+    void synchronize(cuda::StreamHandle stream) override
+    {
+        count();
+        m_device->synchronize(stream);
+    }
+    void copy(const void *from, void *to, std::size_t bytes, cuda::StreamHandle stream) override
+    {
+        count();
+        m_device->copy(from, to, bytes, stream);
+    }
+    void copyNow(const void *from, void *to, std::size_t bytes) override
+    {
+        count();
+        m_device->copyNow(from, to, bytes);
+    }
+    void checkDevice() override
+    {
+        if (m_plan.lost)
+            throw kernels::DeviceLost("device simt was lost");
+    }
+
+private:
+    void count()
+    {
+        checkDevice();
+        if (m_plan.failing == 0 || ++m_plan.calls != m_plan.failing)
+            return;
+        if (m_plan.fault == Launch)
+            throw Error(ErrorCode::Internal, "a kernel was not launched");
+        if (m_plan.fault == Memory)
+            throw Error(ErrorCode::OutOfMemory, "not enough memory on device simt");
+        m_plan.lost = true;
+        checkDevice();
+    }
+
+    Plan &m_plan;
+    std::unique_ptr<cuda::Runtime> m_device;
+};
+
+/// An engine whose device simt fails by plan.
+struct Rig {
+    explicit Rig(int fault)
+        : engine(
+              [this](const std::string &path, const EngineConfig &config, const auto &progress, std::stop_token stop) {
+                  LoadedModel::OpsWrapper wrap;
+                  if (config.device == "simt")
+                      wrap = [this](std::unique_ptr<kernels::Ops>) {
+                          return cuda::makeCudaOps(std::make_unique<FaultyRuntime>(plan));
+                      };
+                  return serveLoadedModel(path, config, progress, std::move(stop), wrap);
+              },
+              [] { return std::vector<DeviceStats>(1); })
+    {
+        plan.fault = fault;
+    }
+
+    bool load(DeviceLoss rule)
+    {
+        EngineConfig config;
+        config.device = "simt";
+        config.onDeviceLoss = rule;
+        config.maxModelLen = 64;
+        config.kv.blockTokens = 8;
+        config.kv.numBlocks = 24;
+        config.limits = {2, 16};
+        return driver.load(shared_data::data(QStringLiteral("tiny-llama/llama-f16.gguf")).toStdString(), config);
+    }
+
+    /// The tokens of three requests, of which two begin alike.
+    std::vector<std::vector<int>> run()
+    {
+        std::vector<Request> requests;
+        for (const int length : {20, 5, 18}) {
+            Request &request = requests.emplace_back();
+            request.ids.emplace();
+            for (int i = 0; i < length; ++i)
+                request.ids->push_back(3 + i % 11);
+            request.sampling.temperature = 0;
+            request.sampling.maxTokens = 4;
+            request.sampling.ignoreEos = true;
+        }
+        const auto ids = engine.submitAll(std::move(requests));
+        if (!driver.finish(ids))
+            qFatal("a request does not end");
+        std::vector<std::vector<int>> tokens;
+        for (const RequestId id : ids) {
+            const EngineDriver::Answer &answer = driver.answers[id];
+            error += answer.ordered ? answer.finished->error : "events out of order";
+            tokens.push_back(answer.ids);
+        }
+        return tokens;
+    }
+
+    Plan plan;
+    LocalEngine engine;
+    EngineDriver driver{engine};
+    std::string error;
+};
+
+} // namespace
+
+class TestSimtFaults : public QObject {
+    Q_OBJECT
+
+private slots:
+    void everyCallMayFail_data()
+    {
+        QTest::addColumn<int>("fault");
+        QTest::newRow("launch") << int(Launch);
+        QTest::newRow("memory") << int(Memory);
+        QTest::newRow("lost") << int(Lost);
+    }
+
+    /// One fault at a call of the device's runtime, for calls all over a run: the same tokens as without.
+    void everyCallMayFail()
+    {
+        QFETCH(int, fault);
+        Rig plain(fault);
+        QVERIFY(plain.load(DeviceLoss::Cpu));
+        plain.plan.failing = 1 << 30; // counts
+        const auto wanted = plain.run();
+        QCOMPARE(plain.error, std::string());
+        const int calls = plain.plan.calls;
+        QVERIFY(calls > 20);
+        const int step = shared_data::fullTier() ? 1 : calls / 4;
+        for (int call = 1; call <= calls; call += step) {
+            Rig rig(fault);
+            QVERIFY(rig.load(DeviceLoss::Cpu));
+            rig.plan.failing = call;
+            const auto found = rig.run();
+            QVERIFY2(rig.error.empty() && found == wanted,
+                     qPrintable(QString("call %1: %2").arg(call).arg(rig.error.c_str())));
+            if (fault == Lost)
+                QCOMPARE(rig.driver.applied.back().effective.device, std::string("cpu"));
+        }
+    }
+
+    void aLostDeviceWaitsForTheUsersWord()
+    {
+        Rig plain(Lost);
+        QVERIFY(plain.load(DeviceLoss::Ask));
+        const auto wanted = plain.run();
+        Rig rig(Lost);
+        QVERIFY(rig.load(DeviceLoss::Ask));
+        rig.plan.failing = 15;
+        Request request;
+        request.ids = std::vector<int>{3, 4, 5, 6, 7};
+        request.sampling.temperature = 0;
+        request.sampling.maxTokens = 4;
+        request.sampling.ignoreEos = true;
+        const RequestId id = rig.engine.submit(std::move(request));
+        QVERIFY(rig.driver.until([&] { return !rig.driver.notices.empty(); }));
+        QCOMPARE(rig.driver.notices[0].kind, Kind::DeviceLost);
+        QVERIFY(!rig.driver.answers[id].finished);
+        rig.engine.continueOn("cpu");
+        QVERIFY(rig.driver.finish({id}));
+        QCOMPARE(rig.driver.answers[id].ids, wanted[1]);
+        QVERIFY(rig.driver.answers[id].ordered);
+    }
+};
+
+QTEST_GUILESS_MAIN(TestSimtFaults)
+#include "tst_simt_faults.moc"
