@@ -120,10 +120,10 @@ std::string compareProducts(const Products &p, const std::vector<float> &weights
 }
 
 /// What rounding to half leaves of weights and activations; F16 and BF16 weights are exact, activations that meet BF16
-/// have two terms.
-double limitFor(DType type)
+/// have two terms. Those that meet F32 are rounded at every addition.
+double limitFor(const Products &p)
 {
-    return type == DType::F32 ? 1e-11 : type == DType::BF16 ? 2e-10 : 2e-6;
+    return p.type == DType::F32 ? 2e-13 * p.columns : p.type == DType::BF16 ? 2e-10 : 4e-6;
 }
 
 std::string check(const Products &p)
@@ -134,7 +134,7 @@ std::string check(const Products &p)
     return device_rig::underSchedules([&](StreamHandle stream) {
         std::string wrong;
         const std::vector<float> found = multiply(p, weight, factor, 0, p.tokens, stream, wrong);
-        return wrong.empty() ? compareProducts(p, weights, found, limitFor(p.type)) : wrong;
+        return wrong.empty() ? compareProducts(p, weights, found, limitFor(p)) : wrong;
     });
 }
 
