@@ -132,7 +132,7 @@ private:
     bool m_madeRoom = false; ///< the inspector is hidden because the window is narrow
     QHash<QDockWidget *, LiveCard *> m_docks;
     QList<QPair<QString, QString>> m_shortcuts; ///< keys, what they do
-    bool m_deviceLost = false; ///< and the notice says so
+    bool m_deviceLost = false;                  ///< and the notice says so
     QString m_changedFile;                      ///< of the notice about a changed model file
 };
 
