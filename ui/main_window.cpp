@@ -145,10 +145,7 @@ void MainWindow::connectEngine()
 {
     connect(m_progress, &NoticeBar::actionTriggered, &m_client, &EngineClient::cancelLoad);
     connect(m_notice, &NoticeBar::actionTriggered, this, &MainWindow::reload);
-    connect(m_notice, &NoticeBar::dismissed, this, [this] {
-        m_changedFile.clear();
-        m_deviceLost = false;
-    });
+    connect(m_notice, &NoticeBar::dismissed, this, [this] { m_changedFile.clear(); });
     connect(&m_client, &EngineClient::loadStarted, this, [this](const QString &path) {
         m_notice->hide();
         m_progress->showProgress(tr("Loading %1").arg(format::modelName(path)), 0);
@@ -160,6 +157,7 @@ void MainWindow::connectEngine()
     connect(&m_client, &EngineClient::modelLoaded, this, [this](const engine::ModelInfo &info) {
         const QString path = QString::fromStdString(info.path);
         m_progress->hide();
+        m_deviceLost.clear();
         m_settings.addRecentModel(path);
         setWindowTitle(tr("%1 – Lathe").arg(format::modelName(path)));
         if (!info.warnings.empty())
@@ -168,6 +166,8 @@ void MainWindow::connectEngine()
     connect(
         &m_client, &EngineClient::loadFailed, this, [this](const QString &, const QString &message, bool cancelled) {
             m_progress->hide();
+            if (!m_deviceLost.isEmpty())
+                return showDeviceLost(cancelled ? QString() : format::sentence(message));
             const QString kept = m_client.model() ? tr("The model before stays loaded.") : tr("No model is loaded.");
             if (cancelled)
                 m_notice->showNotice(NoticeBar::Tone::Info, tr("Loading was cancelled. %1").arg(kept));
@@ -175,7 +175,10 @@ void MainWindow::connectEngine()
                 m_notice->showNotice(NoticeBar::Tone::Error,
                                      QStringLiteral("%1\n%2").arg(format::sentence(message), kept));
         });
-    connect(&m_client, &EngineClient::modelUnloaded, this, [this] { setWindowTitle(QStringLiteral("Lathe")); });
+    connect(&m_client, &EngineClient::modelUnloaded, this, [this] {
+        m_deviceLost.clear();
+        setWindowTitle(QStringLiteral("Lathe"));
+    });
     connect(&m_client, &EngineClient::modelFileChanged, this, [this](const QString &path, const QString &what) {
         m_changedFile = path;
         m_notice->showNotice(
@@ -185,8 +188,8 @@ void MainWindow::connectEngine()
             tr("Load again"));
     });
     connect(&m_client, &EngineClient::samplingRefused, this, [this](quint64 id, const QString &message) {
-        if (!m_changedFile.isEmpty())
-            return; // the notice that offers to load the file again says more
+        if (!m_changedFile.isEmpty() || !m_deviceLost.isEmpty())
+            return; // the notice that offers a way on says more
         m_notice->showNotice(
             NoticeBar::Tone::Warning,
             tr("The sampling of request %1 stays as it was: %2").arg(id).arg(format::sentence(message)));
@@ -196,20 +199,25 @@ void MainWindow::connectEngine()
         const bool over =
             notice.kind == Kind::StepResumed || notice.kind == Kind::Cooled || notice.kind == Kind::DeviceReplaced;
         if (notice.kind == Kind::DeviceLost) {
-            m_deviceLost = true;
+            m_deviceLost = format::sentence(QString::fromStdString(notice.message));
             m_changedFile.clear();
-            m_notice->showNotice(NoticeBar::Tone::Error, format::sentence(QString::fromStdString(notice.message)),
-                                 tr("Go on on the CPU"));
-        } else if (!m_deviceLost && m_changedFile.isEmpty()) {
+            showDeviceLost({});
+        } else if (m_deviceLost.isEmpty() && m_changedFile.isEmpty()) {
             m_notice->showNotice(over ? NoticeBar::Tone::Info : NoticeBar::Tone::Warning,
                                  format::sentence(QString::fromStdString(notice.message)));
         }
     });
 }
 
+void MainWindow::showDeviceLost(const QString &before)
+{
+    m_notice->showDecision(before.isEmpty() ? m_deviceLost : QStringLiteral("%1\n%2").arg(before, m_deviceLost),
+                           tr("Go on on the CPU"));
+}
+
 void MainWindow::reload()
 {
-    if (std::exchange(m_deviceLost, false))
+    if (!std::exchange(m_deviceLost, {}).isEmpty())
         m_client.continueOn(QStringLiteral("cpu"));
     else if (!m_changedFile.isEmpty())
         openModel(std::exchange(m_changedFile, {}));

@@ -102,6 +102,7 @@ private:
     void backFromEnlarged();
     void dockClosed(QDockWidget *dock);
     void reload();
+    void showDeviceLost(const QString &before); ///< a notice, after what else is to be said
     void about();
     void makeRoom();
     void saveState();
@@ -132,7 +133,7 @@ private:
     bool m_madeRoom = false; ///< the inspector is hidden because the window is narrow
     QHash<QDockWidget *, LiveCard *> m_docks;
     QList<QPair<QString, QString>> m_shortcuts; ///< keys, what they do
-    bool m_deviceLost = false;                  ///< and the notice says so
+    QString m_deviceLost;                       ///< what happened to the device, while requests wait for another one
     QString m_changedFile;                      ///< of the notice about a changed model file
 };
 

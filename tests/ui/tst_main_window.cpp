@@ -23,6 +23,7 @@
 #include <QLineEdit>
 #include <QMenu>
 #include <QMimeData>
+#include <QPushButton>
 #include <QSignalSpy>
 #include <QSlider>
 #include <QTemporaryDir>
@@ -30,6 +31,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 using ui::MainWindow;
 
@@ -144,6 +146,27 @@ private slots:
         m_fake->push(engine::EngineNotice{engine::EngineNotice::Kind::StepStalled, 7, "step 7 takes longer than 60 s"});
         QTRY_VERIFY(m_window->notice()->isVisible());
         QCOMPARE(m_window->notice()->text(), QStringLiteral("Step 7 takes longer than 60 s."));
+    }
+
+    // Requests wait for a decision: nothing takes its button away.
+    void lostDeviceOffersTheProcessor()
+    {
+        load();
+        m_fake->push(engine::EngineNotice{engine::EngineNotice::Kind::DeviceLost, 7, "cuda:0 is lost"});
+        QTRY_VERIFY(m_window->notice()->isVisible());
+        QCOMPARE(m_window->notice()->text(), QStringLiteral("Cuda:0 is lost."));
+        m_fake->push(engine::SamplingRefused{4, "top-p: found 7, wanted 0 to 1"});
+        m_window->openModel(QStringLiteral("/models/broken.bad"));
+        QTRY_VERIFY(m_window->notice()->text().contains(QStringLiteral("wanted 'GGUF'")));
+        QVERIFY(m_window->notice()->text().contains(QStringLiteral("is lost")));
+        QPushButton *shown = nullptr;
+        for (QPushButton *button : m_window->notice()->findChildren<QPushButton *>()) {
+            if (button->isVisible())
+                QVERIFY2(!std::exchange(shown, button), qPrintable(button->text()));
+        }
+        QVERIFY(shown);
+        shown->click();
+        QCOMPARE(m_fake->continuedOn(), std::string("cpu"));
     }
 
     void dropOpens()

@@ -54,6 +54,12 @@ void NoticeBar::showNotice(Tone tone, const QString &text, const QString &action
     QAccessible::updateAccessibility(&event);
 }
 
+void NoticeBar::showDecision(const QString &text, const QString &action)
+{
+    showNotice(Tone::Error, text, action);
+    m_close->hide();
+}
+
 void NoticeBar::showProgress(const QString &text, double fraction)
 {
     m_tone = Tone::Info;

@@ -20,6 +20,8 @@ public:
     explicit NoticeBar(Theme &theme, QWidget *parent = nullptr);
     /// Shows a notice; an empty `action` has no button.
     void showNotice(Tone tone, const QString &text, const QString &action = {});
+    /// Shows a notice whose action is the only way on: it cannot be dismissed.
+    void showDecision(const QString &text, const QString &action);
     /// Shows or moves a progress with a Cancel button; `fraction` is 0..1.
     void showProgress(const QString &text, double fraction);
     [[nodiscard]] QString text() const;
