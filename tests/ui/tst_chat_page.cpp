@@ -131,6 +131,8 @@ private slots:
     void pictures();
 
 private:
+    void streamEightChats(Blocks &own);
+
     std::unique_ptr<QTemporaryDir> m_dir;
 };
 
@@ -492,13 +494,22 @@ void TestChatPage::shortcutsAndTabOrder()
 /// The whole page while eight chats of one batch stream at 50 tokens/s each.
 void TestChatPage::eightChatsKeepTheWindowFluid()
 {
+    const Blocks own = fluidRun([&](Blocks &run) { streamEightChats(run); });
+    if (QTest::currentTestFailed())
+        return;
+    QVERIFY2(own.fluid(), own.text().constData());
+}
+
+void TestChatPage::streamEightChats(Blocks &own)
+{
     auto *app = static_cast<TimedApplication *>(qApp);
     FakeEngineScript script;
     script.stepMs = 20;
     script.answerTokens = 1000000;
     script.answer =
         "A block is **a page** of the cache, and `code` too.\n\n- one\n- two\n\n```cpp\nint a = 1;\n```\n\n";
-    Rig rig(m_dir->path(), script, false);
+    const QTemporaryDir dir;
+    Rig rig(dir.path(), script, false);
     rig.client->loadModel(QStringLiteral("/models/tiny.gguf"));
     QTRY_VERIFY(rig.client->model());
     for (int i = 0; i < 8; ++i) {
@@ -517,13 +528,8 @@ void TestChatPage::eightChatsKeepTheWindowFluid()
     switching.start(700);
     loop.exec();
     app->stopRecording();
-    qInfo("page with 8 running chats, %d s: %lld handlers, P50 %.1f ms, P99 %.1f ms, longest %.1f ms; %lld characters "
-          "in the shown chat",
-          seconds, static_cast<long long>(app->handlers()), app->percentileMs(0.5), app->percentileMs(0.99),
-          app->longestMs(), static_cast<long long>(rig.branch().last().text.size()));
+    own = app->report("page with 8 running chats");
     QVERIFY(rig.branch().last().text.size() > 200);
-    QVERIFY2(app->percentileMs(0.99) <= 16, "P99 of the UI thread's blocks is over 16 ms");
-    QVERIFY2(app->longestMs() <= 50, "the UI thread was kept for over 50 ms");
 }
 
 void TestChatPage::pictures()

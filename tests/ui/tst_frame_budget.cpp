@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/support/event_timer.h"
 #include "tests/support/fake_engine.h"
 #include "tests/support/shared_data.h"
 #include "ui/engine_client.h"
@@ -12,109 +13,11 @@
 #include "ui/tune/workload_panel.h"
 #include "ui/widgets/knob_slider.h"
 
-#include <QApplication>
 #include <QElapsedTimer>
 #include <QTemporaryDir>
 #include <QTest>
 
-#include <algorithm>
-#include <cstdio>
-#include <ctime>
 #include <memory>
-#include <vector>
-
-#include <fcntl.h>
-#include <unistd.h>
-
-namespace {
-
-/// Measures the outermost event deliveries of the UI thread.
-class MeasuringApplication : public QApplication {
-public:
-    using QApplication::QApplication;
-
-    bool notify(QObject *receiver, QEvent *event) override
-    {
-        if (!m_measuring || m_depth > 0)
-            return QApplication::notify(receiver, event);
-        ++m_depth;
-        const double wall = wallMs(), cpu = cpuMs(), ready = readyMs();
-        const bool result = QApplication::notify(receiver, event);
-        const double waited = readyMs() - ready, lasted = wallMs() - wall;
-        m_wall.push_back(lasted);
-        m_own.push_back(std::max(0.0, lasted - waited));
-        m_cpu.push_back(cpuMs() - cpu);
-        --m_depth;
-        return result;
-    }
-
-    void start()
-    {
-        m_wall.clear();
-        m_own.clear();
-        m_cpu.clear();
-        m_measuring = true;
-    }
-    void stop() { m_measuring = false; }
-    [[nodiscard]] const std::vector<double> &wall() const { return m_wall; }
-    /// Wall time without what the thread was ready to run but other programs had the processor.
-    [[nodiscard]] const std::vector<double> &own() const { return m_own; }
-    [[nodiscard]] const std::vector<double> &cpu() const { return m_cpu; }
-
-private:
-    static double clockMs(clockid_t clock)
-    {
-        timespec now{};
-        clock_gettime(clock, &now);
-        return double(now.tv_sec) * 1e3 + double(now.tv_nsec) / 1e6;
-    }
-    static double wallMs() { return clockMs(CLOCK_MONOTONIC); }
-    static double cpuMs() { return clockMs(CLOCK_THREAD_CPUTIME_ID); }
-    // The second number of schedstat: nanoseconds that this thread waited for a processor; 0 where the kernel has none.
-    double readyMs() const
-    {
-        char text[96] = {};
-        if (m_schedstat < 0 || ::pread(m_schedstat, text, sizeof text - 1, 0) <= 0)
-            return 0;
-        unsigned long long ran = 0, waited = 0;
-        return std::sscanf(text, "%llu %llu", &ran, &waited) == 2 ? double(waited) / 1e6 : 0;
-    }
-
-    bool m_measuring = false;
-    int m_depth = 0;
-    int m_schedstat = ::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
-    std::vector<double> m_wall, m_own, m_cpu;
-};
-
-struct Blocks {
-    double p50 = 0, p99 = 0, longest = 0, busy = 0;
-    std::size_t count = 0;
-};
-
-// Only handlers that did something: thousands of empty deliveries would hide the slow ones behind the percentile.
-Blocks blocksOf(std::vector<double> ms, double seconds)
-{
-    Blocks blocks;
-    std::erase_if(ms, [](double value) { return value < 0.05; });
-    std::sort(ms.begin(), ms.end());
-    if (ms.empty())
-        return blocks;
-    const auto at = [&](double share) { return ms[std::min(ms.size() - 1, std::size_t(share * double(ms.size())))]; };
-    blocks = {at(.5), at(.99), ms.back(), 0, ms.size()};
-    for (const double value : ms)
-        blocks.busy += value / (seconds * 10);
-    return blocks;
-}
-
-void print(const char *what, const char *clock, const Blocks &b)
-{
-    qInfo("%s, %s time: %zu handlers, P50 %.2f ms, P99 %.2f ms, longest %.2f ms, busy %.0f %%", what, clock, b.count,
-          b.p50, b.p99, b.longest, b.busy);
-}
-
-constexpr double p99LimitMs = 16, longestLimitMs = 50;
-
-} // namespace
 
 class TestFrameBudget : public QObject {
     Q_OBJECT
@@ -134,22 +37,16 @@ private slots:
     {
         QFETCH(int, place);
         QFETCH(bool, workload);
-        Blocks own;
-        for (int attempt = 0; attempt < 3; ++attempt) {
-            measure(ui::MainWindow::Place(place), workload, &own);
-            if (QTest::currentTestFailed())
-                return;
-            if (own.p99 <= p99LimitMs && own.longest <= longestLimitMs)
-                break;
-        }
-        QVERIFY2(own.p99 <= p99LimitMs, qPrintable(QString::number(own.p99)));
-        QVERIFY2(own.longest <= longestLimitMs, qPrintable(QString::number(own.longest)));
+        const Blocks own = fluidRun([&](Blocks &run) { measure(ui::MainWindow::Place(place), workload, run); });
+        if (QTest::currentTestFailed())
+            return;
+        QVERIFY2(own.fluid(), own.text().constData());
     }
 
 private:
-    void measure(ui::MainWindow::Place place, bool workload, Blocks *own)
+    void measure(ui::MainWindow::Place place, bool workload, Blocks &own)
     {
-        auto *application = static_cast<MeasuringApplication *>(qApp);
+        auto *application = static_cast<TimedApplication *>(qApp);
         const QTemporaryDir dir;
         qputenv("XDG_DATA_HOME", QFile::encodeName(dir.path()));
         FakeEngineScript script;
@@ -185,17 +82,14 @@ private:
             QVERIFY(window.tunePage()->tuner()->isRunning());
         }
         const int seconds = shared_data::fullTier() ? 20 : 5;
-        application->start();
+        application->startRecording();
         QTest::qWait(seconds * 1000);
-        application->stop();
+        application->stopRecording();
         QCOMPARE(window.tunePage()->tuner()->isRunning(), workload);
         window.tunePage()->tuner()->stop();
         QTRY_COMPARE(client.activeRequests(), 8); // they streamed all the time
-        *own = blocksOf(application->own(), seconds);
-        print(QTest::currentDataTag(), "own", *own);
-        print(QTest::currentDataTag(), "wall", blocksOf(application->wall(), seconds));
-        print(QTest::currentDataTag(), "processor", blocksOf(application->cpu(), seconds));
-        QVERIFY2(own->count > 50, "too few handlers: nothing was drawn");
+        own = application->report(QTest::currentDataTag());
+        QVERIFY2(own.count > 50, "too few handlers: nothing was drawn");
         client.cancelAll();
         QTRY_COMPARE(client.activeRequests(), 0);
     }
@@ -204,7 +98,7 @@ private:
 int main(int argc, char **argv)
 {
     QApplication::setStyle(QStringLiteral("Fusion"));
-    MeasuringApplication application(argc, argv);
+    TimedApplication application(argc, argv);
     TestFrameBudget test;
     return QTest::qExec(&test, argc, argv);
 }
