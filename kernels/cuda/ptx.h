@@ -10,6 +10,10 @@
 #include "kernels/cuda/ptx_emulated.h"
 #endif
 
+#if defined(__HIP__)
+#include "kernels/cuda/hip_ptx.h"
+#else
+
 namespace ptx {
 
 #if !SIMT_EMULATED
@@ -191,3 +195,5 @@ __device__ __forceinline__ std::uint32_t addAcquireRelease(std::uint32_t *counte
 }
 
 } // namespace ptx
+
+#endif

@@ -6,6 +6,12 @@
 ///
 /// SIMT_SHARED(T, name, [dims]) and SIMT_DYNAMIC_SHARED(T, name) declare shared memory, simt::launch starts a kernel.
 
+#if defined(__HIP__)
+
+#include "kernels/cuda/hip.h"
+
+#else
+
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -52,4 +58,5 @@ cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::si
 #define SIMT_EMULATED 1
 #include "kernels/simt/device_functions.h"
 
+#endif
 #endif
