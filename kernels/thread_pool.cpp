@@ -58,8 +58,16 @@ void ThreadPool::setThreads(int threads)
     start();
 }
 
+void ThreadPool::Stretch::set(int parts, int index, int count)
+{
+    const auto bound = [&](int i) { return static_cast<int>(std::int64_t{parts} * i / count); };
+    next.store(bound(index), std::memory_order_relaxed);
+    end = bound(index + 1);
+}
+
 void ThreadPool::start()
 {
+    m_stretches = std::vector<Stretch>(static_cast<std::size_t>(m_threads));
     m_stopping = false;
     for (int worker = 1; worker < m_threads; ++worker)
         m_workers.emplace_back([this, worker] { workerLoop(worker); });
@@ -79,7 +87,6 @@ void ThreadPool::stop()
 
 void ThreadPool::runShared()
 {
-    m_next.store(0, std::memory_order_relaxed);
     const std::uint64_t job = jobOf(m_state.load(std::memory_order_relaxed)) + 1;
     m_state.store(job * jobStep | openBit); // sequentially consistent: pairs with the look in sleepUntilOpen
     if (m_sleepers.load() > 0) {
@@ -107,11 +114,17 @@ void ThreadPool::runShared()
 void ThreadPool::work(int worker)
 {
     try {
-        for (int part = m_next.fetch_add(1, std::memory_order_relaxed); part < m_parts;
-             part = m_next.fetch_add(1, std::memory_order_relaxed))
-            m_call(m_context, part, worker);
+        for (int i = 0; i < m_usedStretches; ++i) {
+            Stretch &stretch = m_stretches[static_cast<std::size_t>((worker + i) % m_usedStretches)];
+            for (int part = stretch.next.fetch_add(1, std::memory_order_relaxed); part < stretch.end;
+                 part = stretch.next.fetch_add(1, std::memory_order_relaxed))
+                m_call(m_context, part, worker);
+        }
     } catch (...) {
-        m_next.store(m_parts, std::memory_order_relaxed);
+        for (int i = 0; i < m_usedStretches; ++i) {
+            Stretch &stretch = m_stretches[static_cast<std::size_t>(i)];
+            stretch.next.store(stretch.end, std::memory_order_relaxed);
+        }
         const std::lock_guard lock(m_mutex);
         if (!m_failure)
             m_failure = std::current_exception();

@@ -37,7 +37,8 @@ enum class PanelValues : std::uint8_t {
 /// is an integer zero, so that a weight is scale x (number - zero).
 enum class PanelScales : std::uint8_t { None, Half, Super, Exponent, Raw, Single };
 
-/// Where everything lies in a panel. Planes follow one another, each [groups, 16 rows].
+/// Where everything lies in a panel: what its super-blocks share, then block after block, so that whoever multiplies it
+/// reads one run of bytes from its beginning to its end.
 struct PanelLayout {
     PanelValues values;
     PanelScales scales;
@@ -52,10 +53,12 @@ struct PanelLayout {
     std::uint8_t rawBytes;      ///< Raw, Coded: bytes of one of the file's blocks; they stand as [blocks, 16 rows]
     std::int32_t columns;
     std::int32_t blocks;      ///< columns / 32; 0 for floats
-    std::size_t scaleAt;      ///< Half: fp16; Super: int8; Exponent: E8M0; Single: fp32; each [groups, 16]
-    std::size_t minAt;        ///< Half: fp16; Super, Single: uint8; each [groups, 16]
+    std::int32_t blockBytes;  ///< from one block to the next: lines, scales, minimums; not a multiple of a line
+    std::int32_t scaleAt;     ///< in a block. Half: fp16; Super: int8; Exponent: E8M0; Single: fp32; each [groups, 16]
+    std::int32_t minAt;       ///< in a block. Half: fp16; Super, Single: uint8; each [groups, 16]
     std::size_t superScaleAt; ///< fp16 [blocks / 8, 16]
     std::size_t superMinAt;   ///< fp16 [blocks / 8, 16], taken off
+    std::size_t linesAt;      ///< the first block
     std::size_t panelBytes;
 };
 
@@ -98,19 +101,16 @@ struct PanelScratch {
     float *mins;         ///< [2 x quantSliceBlocks, 16]
     float *columns;      ///< [floatSliceColumns, 16]
     float *gathered;     ///< [tileRows, 16]
-    /// The panel of the same layout that this thread will probably read next, to be fetched ahead; null: the one
-    /// behind.
-    const std::uint8_t *next;
 };
 
 /// A slice of a panel ready for the tile kernels.
 struct PanelSlice {
-    const std::uint8_t *lines; ///< bytes [blocks, 8, 64], or nibbles [blocks, bytesPerBlock]
+    const std::uint8_t *lines; ///< bytes [8, 64] or nibbles [4, 64] of each block
     const float *scales;       ///< [groups, 16]
     const float *mins;         ///< [groups, 16] or null
     int blocks;
-    int bytesPerBlock;
-    int offsetShift; ///< numbers lie 128 >> offsetShift above those that are meant, unless a minimum sees to that
+    int bytesPerBlock; ///< from the lines of one block to those of the next
+    int offsetShift;   ///< numbers lie 128 >> offsetShift above those that are meant, unless a minimum sees to that
 };
 
 /// tile [rows, 16] (+)= activations from block `offset` on x sliceᵀ; replaced when `first`

@@ -9,7 +9,7 @@ namespace kernels {
 
 namespace {
 
-constexpr int partsPerThread = 4; // so that a stolen core holds back little
+constexpr int partsPerThread = 8; // so that a stolen core holds back little
 constexpr std::int64_t panelsPerPart = 64;
 constexpr int orderedRowsPerPart = 8;
 
@@ -21,12 +21,6 @@ std::vector<WeightTile> tilesOf(const PackedPanels &weight, const TensorView &x,
         tiles.push_back(
             {&weight, bias, {first, static_cast<int>(std::min<std::int64_t>(tileRows, x.shape[0] - first))}});
     return tiles;
-}
-
-/// What can be fetched while `panel` is read: planes lie alike in panels of one layout only.
-const std::uint8_t *nextOf(const PackedPanels::Panel &panel, const PackedPanels::Panel &next)
-{
-    return panel.layout->panelBytes == next.layout->panelBytes ? next.data : nullptr;
 }
 
 void addBias(const float *bias, int count, int rows, float *tile)
@@ -114,15 +108,12 @@ template<typename Body> void Matmul::overTiles(std::int64_t panels, std::size_t 
     // Parts differ by a panel at most, so that threads end together.
     const std::int64_t most = (panels + panelsPerPart - 1) / panelsPerPart;
     const std::int64_t parts = std::max(std::min(panels, threads * partsPerThread), most);
-    m_pool.run(static_cast<int>(parts * static_cast<std::int64_t>(tiles)), [&](int part, int thread) {
+    m_pool.runStretches(static_cast<int>(parts * static_cast<std::int64_t>(tiles)), [&](int part, int thread) {
         Worker worker(m_workers[static_cast<std::size_t>(thread)]);
         const std::int64_t index = part % parts;
         const std::int64_t end = panels * (index + 1) / parts;
-        for (std::int64_t p = panels * index / parts; p < end; ++p) {
-            // Threads that are equally fast take every so many-th part.
-            const std::int64_t next = p + 1 < end ? p + 1 : panels * (index + threads) / parts;
-            body(p, next < panels ? next : p, static_cast<std::size_t>(part / parts), worker);
-        }
+        for (std::int64_t p = panels * index / parts; p < end; ++p)
+            body(p, static_cast<std::size_t>(part / parts), worker);
     });
 }
 
@@ -168,15 +159,13 @@ void Matmul::linear(std::span<const WeightTile> tiles, const TensorView &x, cons
     if (tiles.empty())
         return;
     prepare(tiles, x);
-    overTiles(tiles[0].weight->panels(), tiles.size(),
-              [&](std::int64_t p, std::int64_t next, std::size_t index, Worker &worker) {
-                  const WeightTile &tile = tiles[index];
-                  const PackedPanels::Panel panel = tile.weight->panel(p);
-                  worker.scratch.next = nextOf(panel, tile.weight->panel(next));
-                  panelProducts(panel, static_cast<std::int64_t>(index), tile.range, worker, worker.tile);
-                  const float *panelBias = tile.bias != nullptr ? tile.bias + panel.firstRow : nullptr;
-                  finish(worker.tile, tile.range, panelBias, panel, accumulate, out, outRows);
-              });
+    overTiles(tiles[0].weight->panels(), tiles.size(), [&](std::int64_t p, std::size_t index, Worker &worker) {
+        const WeightTile &tile = tiles[index];
+        const PackedPanels::Panel panel = tile.weight->panel(p);
+        panelProducts(panel, static_cast<std::int64_t>(index), tile.range, worker, worker.tile);
+        const float *panelBias = tile.bias != nullptr ? tile.bias + panel.firstRow : nullptr;
+        finish(worker.tile, tile.range, panelBias, panel, accumulate, out, outRows);
+    });
 }
 
 void Matmul::gated(std::span<const WeightTile> tiles, Activation activation, const TensorView &x, const TensorView &out,
@@ -187,13 +176,11 @@ void Matmul::gated(std::span<const WeightTile> tiles, Activation activation, con
     prepare(tiles, x);
     const GatedRow activate = m_level.gatedRows[static_cast<std::size_t>(activation)];
     const std::int64_t half = tiles[0].weight->panels() / 2;
-    overTiles(half, tiles.size(), [&](std::int64_t p, std::int64_t next, std::size_t index, Worker &worker) {
+    overTiles(half, tiles.size(), [&](std::int64_t p, std::size_t index, Worker &worker) {
         const WeightTile &tile = tiles[index];
         const PackedPanels::Panel gate = tile.weight->panel(p);
         const PackedPanels::Panel up = tile.weight->panel(half + p);
-        worker.scratch.next = nextOf(gate, up);
         panelProducts(gate, static_cast<std::int64_t>(index), tile.range, worker, worker.tile);
-        worker.scratch.next = nextOf(up, tile.weight->panel(next));
         panelProducts(up, static_cast<std::int64_t>(index), tile.range, worker, worker.secondTile);
         if (tile.bias != nullptr) {
             addBias(tile.bias + gate.firstRow, gate.rows, tile.range.rows, worker.tile);

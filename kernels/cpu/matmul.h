@@ -59,8 +59,7 @@ private:
     /// A tile's rows to their places in `out`.
     void finish(const float *tile, const RowRange &range, const float *bias, const PackedPanels::Panel &panel,
                 bool accumulate, const TensorView &out, const std::int64_t *outRows) const;
-    /// Calls body(panel, the panel that this thread will probably take next, number of the tile, worker) for every
-    /// panel in [0, panels) and tile.
+    /// Calls body(panel, number of the tile, worker) for every panel in [0, panels) and tile.
     template<typename Body> void overTiles(std::int64_t panels, std::size_t tiles, Body body);
 
     const LevelKernels &m_level;

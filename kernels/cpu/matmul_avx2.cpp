@@ -8,9 +8,8 @@ namespace kernels {
 
 namespace {
 
-constexpr int prefetchBytes = 4096; // best of 512..4096 at one row
-constexpr int mostRows = 4;         // of a tile; 5 and 6 spill and gain nothing
-constexpr int unpackFromRows = 32;  // below, nibbles are split again for every tile of rows
+constexpr int mostRows = 4;        // of a tile; 5 and 6 spill and gain nothing
+constexpr int unpackFromRows = 32; // below, nibbles are split again for every tile of rows
 
 using I = __m256i;
 using F = __m256;
@@ -24,7 +23,7 @@ inline __attribute__((always_inline)) void hide(I &v)
 
 inline __attribute__((always_inline)) I load(const void *p)
 {
-    return _mm256_load_si256(static_cast<const I *>(p));
+    return _mm256_loadu_si256(static_cast<const I *>(p));
 }
 
 inline __attribute__((always_inline)) I quad(const std::int8_t *p)
@@ -107,7 +106,6 @@ __attribute__((noinline)) void nibbleTile(const PanelSlice &slice, const QuantRo
         I sum[R][2];
 #pragma GCC unroll 16
         for (int i = 0; i < 4; ++i) {
-            _mm_prefetch(reinterpret_cast<const char *>(q) + prefetchBytes + i * lineBytes, _MM_HINT_T0);
             I w0 = load(q + i * 64);
             I w1 = load(q + i * 64 + 32);
             hide(w0);
@@ -174,7 +172,6 @@ inline __attribute__((always_inline)) void signedLines(I (&sum)[R][2], const std
     const I one = _mm256_set1_epi16(1);
 #pragma GCC unroll 16
     for (int i = 0; i < Lines; ++i) {
-        _mm_prefetch(reinterpret_cast<const char *>(q) + prefetchBytes + i * lineBytes, _MM_HINT_T0);
         I w0 = load(q + i * 64);
         I w1 = load(q + i * 64 + 32);
         hide(w0);
@@ -235,7 +232,7 @@ __attribute__((noinline)) void byteTile(const PanelSlice &slice, const QuantRows
     for (int b = 0; b < slice.blocks; ++b) {
 #pragma GCC unroll 16
         for (int g = 0; g < groups; ++g) {
-            const std::uint8_t *q = slice.lines + b * 512 + g * 256;
+            const std::uint8_t *q = slice.lines + static_cast<std::int64_t>(b) * slice.bytesPerBlock + g * 256;
             I sum[R][2];
             if constexpr (Run == 0)
                 signedLines<R, 8 / groups>(sum, q, a + b * 32 + g * 16, x.stride);
@@ -331,18 +328,18 @@ int offsetShiftOf(const PanelLayout &layout)
 void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, const SecondTerms &second,
                 int rows, const PanelScratch &scratch, float *tile)
 {
-    const int bytesPerBlock = (layout.byteLines + layout.nibbleLines + layout.bitLines) * lineBytes;
     const bool nibbles = layout.values == PanelValues::Small && rows < unpackFromRows;
     const bool direct = nibbles || layout.byteLines != 0;
     const SliceProducts products = productsOf(layout, nibbles);
     for (int b = 0; b < layout.blocks; b += quantSliceBlocks) {
         const int count = layout.blocks - b < quantSliceBlocks ? layout.blocks - b : quantSliceBlocks;
         unpackPanelAvx2(layout, panel, b, count, direct ? nullptr : scratch.lines, scratch.scales, scratch.mins);
-        const PanelSlice slice{direct ? panel + static_cast<std::int64_t>(b) * bytesPerBlock : scratch.lines,
+        const std::uint8_t *stored = panel + layout.linesAt + static_cast<std::int64_t>(b) * layout.blockBytes;
+        const PanelSlice slice{direct ? stored : scratch.lines,
                                scratch.scales,
                                layout.hasMin ? scratch.mins : nullptr,
                                count,
-                               direct ? bytesPerBlock : 8 * lineBytes,
+                               direct ? layout.blockBytes : 8 * lineBytes,
                                offsetShiftOf(layout)};
         products(slice, x, b, rows, b == 0, tile);
         addSecondTerms(products, slice, b, blockWidth / layout.groupWidth, second, rows, scratch.gathered, tile);

@@ -13,7 +13,6 @@ namespace {
 using I = __m512i;
 using Z = __m512;
 
-constexpr int prefetchBytes = 4096;
 constexpr int mostRows = 8;
 
 inline __attribute__((always_inline)) I quad(const std::int8_t *p)
@@ -36,10 +35,10 @@ enum class Source { Nibbles, UnsignedBytes, SignedBytes };
 template<Source S> inline __attribute__((always_inline)) I lineOf(const std::uint8_t *block, int line)
 {
     if constexpr (S == Source::Nibbles) {
-        const I pair = _mm512_load_si512(block + line % 4 * lineBytes);
+        const I pair = _mm512_loadu_si512(block + line % 4 * lineBytes);
         return _mm512_and_si512(line < 4 ? pair : _mm512_srli_epi16(pair, 4), _mm512_set1_epi8(15));
     }
-    const I bytes = _mm512_load_si512(block + line * lineBytes);
+    const I bytes = _mm512_loadu_si512(block + line * lineBytes);
     return S == Source::SignedBytes ? _mm512_xor_si512(bytes, _mm512_set1_epi8(-128)) : bytes;
 }
 
@@ -79,8 +78,6 @@ __attribute__((noinline)) void tile(const PanelSlice &slice, const QuantRows &x,
 #pragma GCC unroll 8
             for (int i = 0; i < lines; ++i) {
                 const int line = g * lines + i;
-                if (S != Source::Nibbles || i < 4)
-                    _mm_prefetch(reinterpret_cast<const char *>(block) + prefetchBytes + line * lineBytes, _MM_HINT_T0);
                 I w = lineOf<S>(block, line);
                 hide(w);
 #pragma GCC unroll 16
@@ -165,21 +162,22 @@ void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const Quan
 {
     const bool raw = layout.scales == PanelScales::Raw;
     if (rows == 1 && !raw)
-        return rowProductsAvx512Vnni(layout, panel, scratch.next != nullptr ? scratch.next : panel + layout.panelBytes,
-                                     x, second, tile);
-    const int bytesPerBlock = (layout.byteLines + layout.nibbleLines + layout.bitLines) * lineBytes;
+        return rowProductsAvx512Vnni(layout, panel, x, second, tile);
     // Splitting nibbles costs no more than loading bytes that were split before, so only other forms are unpacked.
     const bool direct = layout.values == PanelValues::Small || layout.byteLines != 0;
     const Tile *run = tilesOf(layout);
     for (int b = 0; b < layout.blocks; b += quantSliceBlocks) {
         const int count = layout.blocks - b < quantSliceBlocks ? layout.blocks - b : quantSliceBlocks;
-        const std::uint8_t *block = panel + static_cast<std::int64_t>(b) * bytesPerBlock;
+        const std::uint8_t *block = panel + layout.linesAt + static_cast<std::int64_t>(b) * layout.blockBytes;
         unpackPanelAvx2(layout, panel, b, count, raw ? scratch.lines : nullptr, scratch.scales, scratch.mins);
         if (!direct && !raw)
             unpackLinesAvx512Vnni(layout, block, count, scratch.lines);
-        const PanelSlice slice{direct ? block : scratch.lines,         scratch.scales,
-                               layout.hasMin ? scratch.mins : nullptr, count,
-                               direct ? bytesPerBlock : 8 * lineBytes, 0};
+        const PanelSlice slice{direct ? block : scratch.lines,
+                               scratch.scales,
+                               layout.hasMin ? scratch.mins : nullptr,
+                               count,
+                               direct ? layout.blockBytes : 8 * lineBytes,
+                               0};
         addSlice(run, slice, b, blockWidth / layout.groupWidth, x, second, rows, tile);
     }
 }

@@ -156,33 +156,41 @@ void packLines(const RawBlock &block, const PanelLayout &layout, int row, std::u
     }
 }
 
-void packScales(const RawBlock &block, const PanelLayout &layout, std::int64_t b, int row, std::uint8_t *panel)
+void store16(std::uint8_t *plane, std::int64_t at, std::uint16_t value)
 {
-    const auto store16 = [&](std::size_t plane, std::int64_t group, std::uint16_t value) {
-        std::memcpy(panel + plane + static_cast<std::size_t>(group * panelRows + row) * 2, &value, 2);
-    };
+    std::memcpy(plane + at * 2, &value, 2);
+}
+
+/// What eight blocks share.
+void packSuperScales(const RawBlock &block, const PanelLayout &layout, std::int64_t b, int row, std::uint8_t *panel)
+{
+    const std::int64_t at = b / 8 * panelRows + row;
+    store16(panel + layout.superScaleAt, at, block.scale);
+    if (layout.hasMin)
+        store16(panel + layout.superMinAt, at, block.min);
+}
+
+void packScales(const RawBlock &block, const PanelLayout &layout, int row, std::uint8_t *target)
+{
+    std::uint8_t *scales = target + layout.scaleAt;
+    std::uint8_t *mins = target + layout.minAt;
     if (layout.scales == PanelScales::Exponent) {
-        panel[layout.scaleAt + static_cast<std::size_t>(b * panelRows + row)] = static_cast<std::uint8_t>(block.scale);
+        scales[row] = static_cast<std::uint8_t>(block.scale);
     } else if (layout.scales == PanelScales::Half) {
-        store16(layout.scaleAt, b, block.scale);
+        store16(scales, row, block.scale);
         if (layout.hasMin)
-            store16(layout.minAt, b, block.min);
+            store16(mins, row, block.min);
     } else if (layout.scales == PanelScales::Single) {
-        const auto at = static_cast<std::size_t>(b * panelRows + row);
-        std::memcpy(panel + layout.scaleAt + at * sizeof(float), &block.single, sizeof(float));
+        std::memcpy(scales + static_cast<std::size_t>(row) * sizeof(float), &block.single, sizeof(float));
         if (layout.hasMin)
-            panel[layout.minAt + at] = block.zero;
+            mins[row] = block.zero;
     } else {
-        const int groups = blockWidth / layout.groupWidth;
-        for (int g = 0; g < groups; ++g) {
-            const auto at = static_cast<std::size_t>((b * groups + g) * panelRows + row);
-            panel[layout.scaleAt + at] = static_cast<std::uint8_t>(block.factors[static_cast<std::size_t>(g)]);
+        for (int g = 0; g < blockWidth / layout.groupWidth; ++g) {
+            const int at = g * panelRows + row;
+            scales[at] = static_cast<std::uint8_t>(block.factors[static_cast<std::size_t>(g)]);
             if (layout.hasMin)
-                panel[layout.minAt + at] = block.minFactors[static_cast<std::size_t>(g)];
+                mins[at] = block.minFactors[static_cast<std::size_t>(g)];
         }
-        store16(layout.superScaleAt, b / 8, block.scale);
-        if (layout.hasMin)
-            store16(layout.superMinAt, b / 8, block.min);
     }
 }
 
@@ -200,16 +208,16 @@ PanelLayout panelLayout(DType type, std::int64_t columns)
     layout.columns = static_cast<std::int32_t>(columns);
     layout.blocks = static_cast<std::int32_t>(columns / blockWidth);
     const auto blocks = static_cast<std::size_t>(layout.blocks);
-    const std::size_t groups = blocks * blockWidth / layout.groupWidth;
-    const std::size_t scaleSize = layout.scales == PanelScales::Single ? 4 : layout.scales == PanelScales::Half ? 2 : 1;
-    const std::size_t minSize = layout.scales == PanelScales::Half ? 2 : 1;
+    const int numbers = blockWidth / layout.groupWidth * panelRows; // scales of a block
+    const int scaleSize = layout.scales == PanelScales::Single ? 4 : layout.scales == PanelScales::Half ? 2 : 1;
+    const int minSize = layout.scales == PanelScales::Half ? 2 : 1;
+    layout.scaleAt = blockLineBytes(layout);
+    layout.minAt = layout.scaleAt + numbers * scaleSize;
+    layout.blockBytes = layout.minAt + (layout.hasMin ? numbers * minSize : 0);
     const std::size_t superBytes = layout.scales == PanelScales::Super ? blocks / 8 * panelRows * 2 : 0;
-    const auto lines = static_cast<std::size_t>(layout.byteLines + layout.nibbleLines + layout.bitLines);
-    layout.scaleAt = blocks * lines * lineBytes;
-    layout.minAt = layout.scaleAt + groups * panelRows * scaleSize;
-    layout.superScaleAt = layout.minAt + (layout.hasMin ? groups * panelRows * minSize : 0);
-    layout.superMinAt = layout.superScaleAt + superBytes;
-    layout.panelBytes = aligned(layout.superMinAt + (layout.hasMin ? superBytes : 0));
+    layout.superMinAt = superBytes;
+    layout.linesAt = aligned(layout.hasMin ? 2 * superBytes : superBytes);
+    layout.panelBytes = aligned(layout.linesAt + blocks * static_cast<std::size_t>(layout.blockBytes));
     return layout;
 }
 
@@ -224,15 +232,17 @@ void packPanel(const WeightPart &part, const PanelLayout &layout, std::int64_t f
         packRawPanel(part, layout, firstRow, rows, panel);
         return;
     }
-    const auto lines = static_cast<std::size_t>(layout.byteLines + layout.nibbleLines + layout.bitLines);
     const std::size_t rowSize = rowBytes(part.type, part.columns);
     for (int r = 0; r < rows; ++r) {
         const auto *source =
             reinterpret_cast<const std::uint8_t *>(part.data) + static_cast<std::size_t>(firstRow + r) * rowSize;
         for (std::int64_t b = 0; b < layout.blocks; ++b) {
             const RawBlock block = readRawBlock(part.type, source, b);
-            packLines(block, layout, r, panel + static_cast<std::size_t>(b) * lines * lineBytes);
-            packScales(block, layout, b, r, panel);
+            std::uint8_t *target = panel + layout.linesAt + b * layout.blockBytes;
+            packLines(block, layout, r, target);
+            packScales(block, layout, r, target);
+            if (layout.scales == PanelScales::Super && b % 8 == 0)
+                packSuperScales(block, layout, b, r, panel);
         }
     }
 }

@@ -63,17 +63,29 @@ int panelNumber(const PanelLayout &layout, const std::uint8_t *lines, int row, i
     return number - layout.integerOffset;
 }
 
+/// A scale or minimum in the numbers of its block.
+std::int64_t placeInBlock(const PanelLayout &layout, std::int64_t group, int row)
+{
+    return group % (blockWidth / layout.groupWidth) * panelRows + row;
+}
+
+const std::uint8_t *blockOfGroup(const PanelLayout &layout, const std::uint8_t *panel, std::int64_t group)
+{
+    return panel + layout.linesAt + group * layout.groupWidth / blockWidth * layout.blockBytes;
+}
+
 float panelScale(const PanelLayout &layout, const std::uint8_t *panel, std::int64_t group, int row)
 {
-    const std::int64_t at = group * panelRows + row;
+    const std::uint8_t *scales = blockOfGroup(layout, panel, group) + layout.scaleAt;
+    const std::int64_t at = placeInBlock(layout, group, row);
     if (layout.scales == PanelScales::Exponent)
-        return halvedExponent(panel[layout.scaleAt + static_cast<std::size_t>(at)]);
+        return halvedExponent(scales[at]);
     if (layout.scales == PanelScales::Half)
-        return halfAt(panel + layout.scaleAt, at);
+        return halfAt(scales, at);
     if (layout.scales == PanelScales::Single)
-        return floatAt(panel + layout.scaleAt, at);
+        return floatAt(scales, at);
     const std::int64_t super = group * layout.groupWidth / 256;
-    const auto factor = static_cast<std::int8_t>(panel[layout.scaleAt + static_cast<std::size_t>(at)]);
+    const auto factor = static_cast<std::int8_t>(scales[at]);
     return halfAt(panel + layout.superScaleAt, super * panelRows + row) * static_cast<float>(factor);
 }
 
@@ -81,20 +93,21 @@ int panelZero(const PanelLayout &layout, const std::uint8_t *panel, std::int64_t
 {
     if (layout.scales != PanelScales::Single || !layout.hasMin)
         return 0;
-    return panel[layout.minAt + static_cast<std::size_t>(group * panelRows + row)];
+    return blockOfGroup(layout, panel, group)[layout.minAt + placeInBlock(layout, group, row)];
 }
 
 float panelMin(const PanelLayout &layout, const std::uint8_t *panel, std::int64_t group, int row)
 {
     if (!layout.hasMin)
         return 0.0F;
-    const std::int64_t at = group * panelRows + row;
+    const std::uint8_t *mins = blockOfGroup(layout, panel, group) + layout.minAt;
+    const std::int64_t at = placeInBlock(layout, group, row);
     if (layout.scales == PanelScales::Half)
-        return halfAt(panel + layout.minAt, at);
+        return halfAt(mins, at);
     if (layout.scales == PanelScales::Single)
         return -(panelScale(layout, panel, group, row) * static_cast<float>(panelZero(layout, panel, group, row)));
     const std::int64_t super = group * layout.groupWidth / 256;
-    const std::uint8_t factor = panel[layout.minAt + static_cast<std::size_t>(at)];
+    const std::uint8_t factor = mins[at];
     return -(halfAt(panel + layout.superMinAt, super * panelRows + row) * static_cast<float>(factor));
 }
 
@@ -122,7 +135,7 @@ PanelGroup readPanelGroup(const PanelLayout &layout, const std::uint8_t *panel, 
     if (layout.scales == PanelScales::Raw)
         return readRawGroup(layout, panel, group, row);
     const int start = group * layout.groupWidth;
-    const std::uint8_t *lines = panel + static_cast<std::int64_t>(start / blockWidth) * blockLineBytes(layout);
+    const std::uint8_t *lines = blockOfGroup(layout, panel, group);
     PanelGroup result{{},
                       panelScale(layout, panel, group, row),
                       panelMin(layout, panel, group, row),

@@ -7,13 +7,11 @@ namespace kernels {
 
 namespace {
 
-constexpr int prefetchBytes = 4096;
-
 using I = __m256i;
 
 I load(const std::uint8_t *p)
 {
-    return _mm256_load_si256(reinterpret_cast<const I *>(p));
+    return _mm256_loadu_si256(reinterpret_cast<const I *>(p));
 }
 
 __m256 halves(const std::uint8_t *p)
@@ -40,73 +38,60 @@ __m256 exponents(const std::uint8_t *p)
     return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, tiny, _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e)));
 }
 
-/// The next panel's part of a plane: it lies behind lines that are read after it, where no hardware looks ahead.
-void prefetchNext(const PanelLayout &layout, const std::uint8_t *plane, std::int64_t bytes)
-{
-    const char *next = reinterpret_cast<const char *>(plane) + layout.panelBytes;
-    for (std::int64_t i = 0; i < bytes; i += lineBytes)
-        _mm_prefetch(next + i, _MM_HINT_T0);
-}
-
 /// Scales and minimums as the file's plain halves.
-void unpackHalfScales(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, float *scales,
-                      float *mins)
+void unpackHalfScales(const PanelLayout &layout, const std::uint8_t *block, int count, float *scales, float *mins)
 {
-    const std::uint8_t *scalePlane = panel + layout.scaleAt + static_cast<std::int64_t>(first) * panelRows * 2;
-    prefetchNext(layout, scalePlane, std::int64_t{2} * count * panelRows);
-    for (int i = 0; i < count * panelRows; i += 8)
-        _mm256_store_ps(scales + i, halves(scalePlane + static_cast<std::int64_t>(i) * 2));
-    const std::uint8_t *minPlane = panel + layout.minAt + static_cast<std::int64_t>(first) * panelRows * 2;
-    if (layout.hasMin)
-        prefetchNext(layout, minPlane, std::int64_t{2} * count * panelRows);
-    for (int i = 0; layout.hasMin && i < count * panelRows; i += 8)
-        _mm256_store_ps(mins + i, halves(minPlane + static_cast<std::int64_t>(i) * 2));
-}
-
-/// Scales as they are; minimums are what taking the zero off every number comes to.
-void unpackSingleScales(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, float *scales,
-                        float *mins)
-{
-    const auto *plane =
-        reinterpret_cast<const float *>(panel + layout.scaleAt) + static_cast<std::int64_t>(first) * panelRows;
-    const std::uint8_t *zeros = panel + layout.minAt + static_cast<std::int64_t>(first) * panelRows;
-    prefetchNext(layout, panel + layout.scaleAt + static_cast<std::int64_t>(first) * panelRows * 4,
-                 std::int64_t{4} * count * panelRows);
-    const __m256 minus = _mm256_set1_ps(-0.0F);
-    for (int i = 0; i < count * panelRows; i += 8) {
-        const __m256 scale = _mm256_loadu_ps(plane + i);
-        _mm256_store_ps(scales + i, scale);
-        if (layout.hasMin)
-            _mm256_store_ps(mins + i, _mm256_xor_ps(_mm256_mul_ps(scale, unsignedBytes(zeros + i)), minus));
+    for (int b = 0; b < count; ++b, block += layout.blockBytes) {
+#pragma GCC unroll 2
+        for (int i = 0; i < panelRows; i += 8) {
+            _mm256_store_ps(scales + b * panelRows + i, halves(block + layout.scaleAt + i * 2));
+            if (layout.hasMin)
+                _mm256_store_ps(mins + b * panelRows + i, halves(block + layout.minAt + i * 2));
+        }
     }
 }
 
-void unpackExponents(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, float *scales)
+/// Scales as they are; minimums are what taking the zero off every number comes to.
+void unpackSingleScales(const PanelLayout &layout, const std::uint8_t *block, int count, float *scales, float *mins)
 {
-    const std::uint8_t *plane = panel + layout.scaleAt + static_cast<std::int64_t>(first) * panelRows;
-    for (int i = 0; i < count * panelRows; i += 8)
-        _mm256_store_ps(scales + i, exponents(plane + i));
+    const __m256 minus = _mm256_set1_ps(-0.0F);
+    for (int b = 0; b < count; ++b, block += layout.blockBytes) {
+#pragma GCC unroll 2
+        for (int i = 0; i < panelRows; i += 8) {
+            const __m256 scale = _mm256_loadu_ps(reinterpret_cast<const float *>(block + layout.scaleAt) + i);
+            _mm256_store_ps(scales + b * panelRows + i, scale);
+            if (layout.hasMin)
+                _mm256_store_ps(mins + b * panelRows + i,
+                                _mm256_xor_ps(_mm256_mul_ps(scale, unsignedBytes(block + layout.minAt + i)), minus));
+        }
+    }
+}
+
+void unpackExponents(const PanelLayout &layout, const std::uint8_t *block, int count, float *scales)
+{
+    for (int b = 0; b < count; ++b, block += layout.blockBytes) {
+        _mm256_store_ps(scales + b * panelRows, exponents(block + layout.scaleAt));
+        _mm256_store_ps(scales + b * panelRows + 8, exponents(block + layout.scaleAt + 8));
+    }
 }
 
 /// Products of a half for 256 k and an 8-bit factor for each group.
 void unpackSuperScales(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, float *scales,
                        float *mins)
 {
-    const int groupsPerSuper = 256 / layout.groupWidth;
-    const std::int64_t start = static_cast<std::int64_t>(first) * panelRows;
-    prefetchNext(layout, panel + layout.scaleAt + start, std::int64_t{count} * panelRows);
-    if (layout.hasMin)
-        prefetchNext(layout, panel + layout.minAt + start, std::int64_t{count} * panelRows);
     const __m256 minus = _mm256_set1_ps(-0.0F);
-    for (int i = 0; i < count * panelRows; i += 8) {
-        const std::int64_t at = static_cast<std::int64_t>(first) * panelRows + i;
-        const std::int64_t super = at / panelRows / groupsPerSuper * panelRows + at % panelRows;
-        const __m256 scale = halves(panel + layout.superScaleAt + super * 2);
-        _mm256_store_ps(scales + i, _mm256_mul_ps(scale, signedBytes(panel + layout.scaleAt + at)));
-        if (layout.hasMin) {
-            const __m256 min =
-                _mm256_mul_ps(halves(panel + layout.superMinAt + super * 2), unsignedBytes(panel + layout.minAt + at));
-            _mm256_store_ps(mins + i, _mm256_xor_ps(min, minus));
+    const int numbers = blockWidth / layout.groupWidth * panelRows; // of a block
+    const std::uint8_t *block = panel + layout.linesAt + static_cast<std::int64_t>(first) * layout.blockBytes;
+    for (int b = 0; b < count; ++b, block += layout.blockBytes) {
+        for (int i = 0; i < numbers; i += 8) {
+            const std::int64_t super = (first + b) / 8 * panelRows + i % panelRows;
+            const __m256 scale = halves(panel + layout.superScaleAt + super * 2);
+            _mm256_store_ps(scales + b * numbers + i, _mm256_mul_ps(scale, signedBytes(block + layout.scaleAt + i)));
+            if (layout.hasMin) {
+                const __m256 min = _mm256_mul_ps(halves(panel + layout.superMinAt + super * 2),
+                                                 unsignedBytes(block + layout.minAt + i));
+                _mm256_store_ps(mins + b * numbers + i, _mm256_xor_ps(min, minus));
+            }
         }
     }
 }
@@ -163,16 +148,13 @@ UnpackHalf unpackerOf(const PanelLayout &layout)
     return layout.values == PanelValues::Small ? unpackHalf<true, 0, false> : unpackHalf<true, 0, true>;
 }
 
-void unpackLines(const PanelLayout &layout, const std::uint8_t *panel, int count, std::uint8_t *lines)
+void unpackLines(const PanelLayout &layout, const std::uint8_t *block, int count, std::uint8_t *lines)
 {
     const UnpackHalf unpack = unpackerOf(layout);
     const I table = tableOf(layout.values);
-    const std::int64_t bytes = (layout.nibbleLines + layout.bitLines) * lineBytes;
-    for (int b = 0; b < count; ++b) {
-        for (std::int64_t i = 0; i < bytes; i += lineBytes)
-            _mm_prefetch(reinterpret_cast<const char *>(panel + b * bytes + i) + prefetchBytes, _MM_HINT_T0);
-        unpack(panel + b * bytes, table, lines + b * 512);
-        unpack(panel + b * bytes + 32, table, lines + b * 512 + 32);
+    for (int b = 0; b < count; ++b, block += layout.blockBytes) {
+        unpack(block, table, lines + b * 512);
+        unpack(block + 32, table, lines + b * 512 + 32);
     }
 }
 
@@ -185,18 +167,17 @@ void unpackPanelAvx2(const PanelLayout &layout, const std::uint8_t *panel, int f
         unpackRawPanel(layout, panel, first, count, lines, scales);
         return;
     }
-    const int groupsPerBlock = blockWidth / layout.groupWidth;
+    const std::uint8_t *block = panel + layout.linesAt + static_cast<std::int64_t>(first) * layout.blockBytes;
     if (layout.scales == PanelScales::Half)
-        unpackHalfScales(layout, panel, first, count, scales, mins);
+        unpackHalfScales(layout, block, count, scales, mins);
     else if (layout.scales == PanelScales::Single)
-        unpackSingleScales(layout, panel, first, count, scales, mins);
+        unpackSingleScales(layout, block, count, scales, mins);
     else if (layout.scales == PanelScales::Exponent)
-        unpackExponents(layout, panel, first, count, scales);
+        unpackExponents(layout, block, count, scales);
     else
-        unpackSuperScales(layout, panel, first * groupsPerBlock, count * groupsPerBlock, scales, mins);
-    const std::int64_t bytes = (layout.byteLines + layout.nibbleLines + layout.bitLines) * lineBytes;
+        unpackSuperScales(layout, panel, first, count, scales, mins);
     if (lines != nullptr)
-        unpackLines(layout, panel + first * bytes, count, lines);
+        unpackLines(layout, block, count, lines);
 }
 
 } // namespace kernels

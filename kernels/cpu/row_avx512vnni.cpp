@@ -13,8 +13,6 @@ namespace {
 using I = __m512i;
 using Z = __m512;
 
-constexpr int prefetchBytes = 4096;
-
 inline __attribute__((always_inline)) I quad(const std::int8_t *p)
 {
     int value;
@@ -24,7 +22,7 @@ inline __attribute__((always_inline)) I quad(const std::int8_t *p)
 
 inline __attribute__((always_inline)) I load(const std::uint8_t *p)
 {
-    return _mm512_load_si512(p);
+    return _mm512_loadu_si512(p);
 }
 
 /// How numbers lie in a block: bytes, or nibbles (or none) with `Bits` single bits above them, or nibbles that index a
@@ -42,6 +40,12 @@ template<Form F_, int Nibbles_, int Bits_, PanelScales Scales_, bool HasMin_, in
     /// Offsets are 128 >> offsetShift: the middle of what the bits hold, or 128, which makes signed numbers unsigned.
     static constexpr int offsetShift = F_ == Form::Planes ? 8 - 4 * Nibbles_ - Bits_ : 0;
     static constexpr int lines = F_ == Form::Bytes ? 8 : 4 * Nibbles_ + Bits_;
+    // Places in a block, as panelLayout() has them.
+    static constexpr int scaleSize = Scales_ == PanelScales::Half ? 2 : Scales_ == PanelScales::Single ? 4 : 1;
+    static constexpr int minSize = Scales_ == PanelScales::Half ? 2 : 1;
+    static constexpr int scaleAt = lines * lineBytes;
+    static constexpr int minAt = scaleAt + Groups_ * panelRows * scaleSize;
+    static constexpr int blockBytes = minAt + (HasMin_ ? Groups_ * panelRows * minSize : 0);
 };
 
 /// Bit `line` of every byte moved to bit `target`; other bits are left as they come.
@@ -136,62 +140,44 @@ inline __attribute__((always_inline)) Z exponents(const std::uint8_t *p)
     return _mm512_castsi512_ps(_mm512_mask_sllv_epi32(normal, tiny, _mm512_set1_epi32(0x00200000), e));
 }
 
-/// Prefetches a line. gcc orders prefetches as it likes, and lines out of order keep the hardware from seeing a stream.
-inline __attribute__((always_inline)) void fetch(const std::uint8_t *p)
-{
-    __asm__ volatile("prefetcht0 %0" : : "m"(*p));
-}
-
-/// Where a panel's planes of scales are.
-struct ScalePlanes {
-    const std::uint8_t *scales;
-    const std::uint8_t *mins;
-    const std::uint8_t *superScales;
-    const std::uint8_t *superMins;
-    const std::uint8_t *nextScales; ///< of the panel that is fetched ahead
-    const std::uint8_t *nextMins;
-};
-
 /// Scales and minimums of 16 rows.
 struct GroupScales {
     Z scale;
     Z min;
 };
 
+/// What a kernel needs besides the panel's blocks.
+struct RowCall {
+    const std::uint8_t *superScales;
+    const std::uint8_t *superMins;
+    I table;
+};
+
+/// Of group `group` of block `b`, which lies at `block`.
 template<typename K>
-inline __attribute__((always_inline)) GroupScales scalesOf(const ScalePlanes &planes, std::int64_t group)
+inline __attribute__((always_inline)) GroupScales scalesOf(const RowCall &call, const std::uint8_t *block,
+                                                           std::int64_t b, int group)
 {
-    const std::int64_t at = group * panelRows;
+    const std::uint8_t *scales = block + K::scaleAt + group * panelRows * K::scaleSize;
+    const std::uint8_t *mins = block + K::minAt + group * panelRows * K::minSize;
     GroupScales result{_mm512_setzero_ps(), _mm512_setzero_ps()};
     if constexpr (K::scales == PanelScales::Half) {
-        result.scale = halves(planes.scales + at * 2);
+        result.scale = halves(scales);
         if constexpr (K::hasMin)
-            result.min = halves(planes.mins + at * 2);
+            result.min = halves(mins);
     } else if constexpr (K::scales == PanelScales::Exponent) {
-        result.scale = exponents(planes.scales + at);
+        result.scale = exponents(scales);
     } else if constexpr (K::scales == PanelScales::Single) {
-        result.scale = _mm512_loadu_ps(reinterpret_cast<const float *>(planes.scales) + at);
+        result.scale = _mm512_loadu_ps(reinterpret_cast<const float *>(scales));
         if constexpr (K::hasMin)
-            result.min = negative(_mm512_mul_ps(result.scale, unsignedBytes(planes.mins + at)));
+            result.min = negative(_mm512_mul_ps(result.scale, unsignedBytes(mins)));
     } else {
-        const std::int64_t super = group / (8 * K::groups) * panelRows * 2;
-        result.scale = _mm512_mul_ps(halves(planes.superScales + super), signedBytes(planes.scales + at));
+        const std::int64_t super = b / 8 * panelRows * 2;
+        result.scale = _mm512_mul_ps(halves(call.superScales + super), signedBytes(scales));
         if constexpr (K::hasMin)
-            result.min = negative(_mm512_mul_ps(halves(planes.superMins + super), unsignedBytes(planes.mins + at)));
+            result.min = negative(_mm512_mul_ps(halves(call.superMins + super), unsignedBytes(mins)));
     }
     return result;
-}
-
-/// The scales of the next panel lie behind its lines, out of reach of what runs ahead of the lines.
-template<typename K>
-inline __attribute__((always_inline)) void prefetchScales(const ScalePlanes &planes, std::int64_t block)
-{
-    constexpr int size = K::scales == PanelScales::Half ? 2 : K::scales == PanelScales::Single ? 4 : 1;
-    constexpr int minSize = K::scales == PanelScales::Half ? 2 : 1;
-    const std::int64_t at = block * K::groups * panelRows;
-    fetch(planes.nextScales + at * size);
-    if constexpr (K::hasMin)
-        fetch(planes.nextMins + at * minSize);
 }
 
 /// What a sum starts with: the offset of the numbers times the activations, `minus128` being -128 x their sum.
@@ -201,14 +187,6 @@ template<typename K> inline __attribute__((always_inline)) I startOf(const std::
         return _mm512_setzero_si512();
     return _mm512_srai_epi32(_mm512_set1_epi32(minus128), K::offsetShift);
 }
-
-/// What a kernel needs besides the panel.
-struct RowCall {
-    ScalePlanes planes;
-    std::int64_t panelBytes;
-    std::int64_t toNext; ///< from the panel to the one that is fetched ahead
-    I table;
-};
 
 /// f, gone on summing with one block of activations.
 template<typename K>
@@ -225,7 +203,7 @@ inline __attribute__((always_inline)) Z addBlock(Z f, const RowCall &call, const
         else
             sum = g == 0 ? linesTimes<K, 0, 4>(block, a, start, call.table)
                          : linesTimes<K, 4, 4>(block, a, start, call.table);
-        const GroupScales scales = scalesOf<K>(call.planes, b * K::groups + g);
+        const GroupScales scales = scalesOf<K>(call, block, b, g);
         f = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), _mm512_mul_ps(scales.scale, _mm512_set1_ps(record.scale)), f);
         if constexpr (K::hasMin)
             f = _mm512_fmadd_ps(scales.min, _mm512_set1_ps(K::groups == 2 ? half[g].scaledSum : record.scaledSum), f);
@@ -233,30 +211,21 @@ inline __attribute__((always_inline)) Z addBlock(Z f, const RowCall &call, const
     return f;
 }
 
+// Nothing is fetched ahead: blocks and panels follow one another without a gap, which the hardware's own streams follow
+// better than any prefetch, and prefetches only take the places of outstanding misses from them.
 template<typename K>
 __attribute__((noinline)) void row(const RowCall &call, const std::uint8_t *panel, int blocks, const QuantRows &x,
                                    const SecondTerms &second, float *tile)
 {
-    constexpr std::int64_t blockBytes = K::lines * lineBytes;
-    // From this block on, what is fetched lies in the next panel.
-    const std::int64_t turn = (call.panelBytes - prefetchBytes + blockBytes - 1) / blockBytes;
-    const std::int64_t far = prefetchBytes - call.panelBytes + call.toNext;
     Z f = _mm512_setzero_ps();
     for (int first = 0; first < blocks; first += quantSliceBlocks) {
         const int last = blocks - first < quantSliceBlocks ? blocks : first + quantSliceBlocks;
-        for (int b = first; b < last; ++b) {
-            const std::uint8_t *block = panel + b * blockBytes;
-            const std::uint8_t *fetched = block + (b < turn ? std::int64_t{prefetchBytes} : far);
-#pragma GCC unroll 8
-            for (int i = 0; i < K::lines; ++i)
-                fetch(fetched + i * lineBytes);
-            prefetchScales<K>(call.planes, b);
-            f = addBlock<K>(f, call, block, b, x.numbers + b * blockWidth, x.blocks[b],
+        for (std::int64_t b = first; b < last; ++b)
+            f = addBlock<K>(f, call, panel + b * K::blockBytes, b, x.numbers + b * blockWidth, x.blocks[b],
                             K::groups == 2 ? x.halves + b * 2 : nullptr);
-        }
         for (int t = second.starts[first]; t < second.starts[last]; ++t) {
-            const int b = second.blocks[t];
-            f = addBlock<K>(f, call, panel + b * blockBytes, b, second.terms.numbers + t * blockWidth,
+            const std::int64_t b = second.blocks[t];
+            f = addBlock<K>(f, call, panel + b * K::blockBytes, b, second.terms.numbers + t * blockWidth,
                             second.terms.blocks[t], K::groups == 2 ? second.terms.halves + t * 2 : nullptr);
         }
     }
@@ -308,15 +277,13 @@ I tableOf(PanelValues values)
     return _mm512_broadcast_i32x4(_mm_xor_si128(numbers, _mm_set1_epi8(-128)));
 }
 
-template<typename K> void unpack(const std::uint8_t *block, int count, I table, I offset, std::uint8_t *lines)
+template<typename K>
+void unpack(const std::uint8_t *block, int blockBytes, int count, I table, I offset, std::uint8_t *lines)
 {
     const auto store = [&](int line, I value) {
         _mm512_store_si512(lines + line * lineBytes, _mm512_sub_epi8(value, offset));
     };
-    for (int b = 0; b < count; ++b, block += K::lines * lineBytes, lines += 8 * lineBytes) {
-#pragma GCC unroll 8
-        for (int i = 0; i < K::lines; ++i)
-            _mm_prefetch(reinterpret_cast<const char *>(block) + prefetchBytes + i * lineBytes, _MM_HINT_T0);
+    for (int b = 0; b < count; ++b, block += blockBytes, lines += 8 * lineBytes) {
         store(0, lineOf<K, 0>(block, table));
         store(1, lineOf<K, 1>(block, table));
         store(2, lineOf<K, 2>(block, table));
@@ -338,23 +305,21 @@ void unpackLinesAvx512Vnni(const PanelLayout &layout, const std::uint8_t *block,
     const I table = tableOf(layout.values);
     const I offset = _mm512_set1_epi8(static_cast<char>(looked ? 128 : layout.integerOffset));
     if (looked)
-        return unpack<Stored<Form::Table, 1, 0>>(block, count, table, offset, lines);
+        return unpack<Stored<Form::Table, 1, 0>>(block, layout.blockBytes, count, table, offset, lines);
     if (layout.nibbleLines == 0)
-        return layout.bitLines == 2 ? unpack<Stored<Form::Planes, 0, 2>>(block, count, table, offset, lines)
-                                    : unpack<Stored<Form::Planes, 0, 3>>(block, count, table, offset, lines);
-    return layout.bitLines == 1 ? unpack<Stored<Form::Planes, 1, 1>>(block, count, table, offset, lines)
-                                : unpack<Stored<Form::Planes, 1, 2>>(block, count, table, offset, lines);
+        return layout.bitLines == 2
+            ? unpack<Stored<Form::Planes, 0, 2>>(block, layout.blockBytes, count, table, offset, lines)
+            : unpack<Stored<Form::Planes, 0, 3>>(block, layout.blockBytes, count, table, offset, lines);
+    return layout.bitLines == 1
+        ? unpack<Stored<Form::Planes, 1, 1>>(block, layout.blockBytes, count, table, offset, lines)
+        : unpack<Stored<Form::Planes, 1, 2>>(block, layout.blockBytes, count, table, offset, lines);
 }
 
-void rowProductsAvx512Vnni(const PanelLayout &layout, const std::uint8_t *panel, const std::uint8_t *next,
-                           const QuantRows &x, const SecondTerms &second, float *tile)
+void rowProductsAvx512Vnni(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x,
+                           const SecondTerms &second, float *tile)
 {
-    const RowCall call{{panel + layout.scaleAt, panel + layout.minAt, panel + layout.superScaleAt,
-                        panel + layout.superMinAt, next + layout.scaleAt, next + layout.minAt},
-                       static_cast<std::int64_t>(layout.panelBytes),
-                       next - panel,
-                       tableOf(layout.values)};
-    kernelOf(layout)(call, panel, layout.blocks, x, second, tile);
+    const RowCall call{panel + layout.superScaleAt, panel + layout.superMinAt, tableOf(layout.values)};
+    kernelOf(layout)(call, panel + layout.linesAt, layout.blocks, x, second, tile);
 }
 
 } // namespace kernels

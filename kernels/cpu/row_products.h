@@ -9,12 +9,13 @@ struct PanelLayout;
 struct QuantRows;
 struct SecondTerms;
 
-/// tile [16] = one row of activations x panelᵀ, second terms included, the same operations as quantPanel's. `next` is
-/// fetched ahead. The panel is not Raw.
-void rowProductsAvx512Vnni(const PanelLayout &layout, const std::uint8_t *panel, const std::uint8_t *next,
-                           const QuantRows &x, const SecondTerms &second, float *tile);
+/// tile [16] = one row of activations x panelᵀ, second terms included, the same operations as quantPanel's. The panel
+/// is not Raw.
+void rowProductsAvx512Vnni(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x,
+                           const SecondTerms &second, float *tile);
 
-/// Bytes [count, 8, 64] of blocks of nibbles, bits, or both, offsets taken off and tables looked up.
+/// Bytes [count, 8, 64] of blocks, of which the first lies at `block`, of nibbles, bits, or both, offsets taken off and
+/// tables looked up.
 void unpackLinesAvx512Vnni(const PanelLayout &layout, const std::uint8_t *block, int count, std::uint8_t *lines);
 
 } // namespace kernels
