@@ -97,10 +97,13 @@ public:
     StreamedAnswer(const CompletionRequest &request, AnswerInfo info)
         : AnswerBase(request, std::move(info))
         , m_includeUsage(request.includeUsage)
+        , m_continuousUsage(request.continuousUsage)
         , m_echoes(echoes(request, m_info.text))
         , m_states(request.choices())
     {
     }
+
+    void accepted(std::size_t choice, int promptTokens) override { m_states[choice].promptTokens = promptTokens; }
 
     std::string begin() override
     {
@@ -114,12 +117,14 @@ public:
 
     std::string tokens(std::size_t choice, const engine::TokenEvent &event) override
     {
+        m_states[choice].completionTokens += static_cast<int>(event.ids.size());
         return write(choice, shaped(choice, event));
     }
 
     std::string finished(std::size_t choice, const engine::RequestFinished &finished) override
     {
         m_usage.add(choice, finished.usage);
+        m_states[choice].completionTokens = finished.usage.completionTokens;
         const std::string last = write(choice, rest(choice));
         return last
             + event(choice, m_chat ? Json::object() : Json(""), nullptr,
@@ -142,6 +147,15 @@ private:
     struct State {
         bool calledTools = false;
         std::size_t textOffset = 0;
+        int promptTokens = 0;
+        int completionTokens = 0; ///< so far
+
+        [[nodiscard]] Json usage() const
+        {
+            return {{"prompt_tokens", promptTokens},
+                    {"completion_tokens", completionTokens},
+                    {"total_tokens", promptTokens + completionTokens}};
+        }
     };
 
     [[nodiscard]] std::string write(std::size_t choice, const engine::TokenEvent &token)
@@ -185,12 +199,15 @@ private:
                                             {m_chat ? "delta" : "text", std::move(content)},
                                             {"logprobs", std::move(logprobs)},
                                             {"finish_reason", std::move(reason)}}});
-        if (m_includeUsage)
+        if (m_continuousUsage)
+            json["usage"] = m_states[choice].usage();
+        else if (m_includeUsage)
             json["usage"] = nullptr;
         return "data: " + dump(json) + "\n\n";
     }
 
     bool m_includeUsage;
+    bool m_continuousUsage;
     std::vector<std::string> m_echoes;
     std::vector<State> m_states;
 };

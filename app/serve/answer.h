@@ -16,6 +16,8 @@ namespace serve {
 class Answer {
 public:
     virtual ~Answer() = default;
+    /// Of a choice's prompt, before everything else of the choice.
+    virtual void accepted(std::size_t /*choice*/, int /*promptTokens*/) { }
     [[nodiscard]] virtual std::string begin() = 0;
     [[nodiscard]] virtual std::string tokens(std::size_t choice, const engine::TokenEvent &event) = 0;
     /// `reason` is neither Cancelled nor Failed.

@@ -174,7 +174,11 @@ void readCommon(const Fields &fields, CompletionRequest &request)
     if (const Json *options = fields.object("stream_options")) {
         if (!request.stream)
             fields.wrong("stream_options", "an object", "nothing unless stream is true");
-        request.includeUsage = Fields(*options, "stream_options.").boolean("include_usage").value_or(false);
+        const Fields stream(*options, "stream_options.");
+        request.includeUsage = stream.boolean("include_usage").value_or(false);
+        request.continuousUsage = stream.boolean("continuous_usage_stats").value_or(false);
+        if (request.continuousUsage && !request.includeUsage)
+            fields.wrong("stream_options.continuous_usage_stats", "true", "false unless include_usage is true");
     }
 }
 

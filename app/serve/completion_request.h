@@ -20,7 +20,8 @@ struct CompletionRequest {
     int n = 1;
     bool stream = false;
     bool includeUsage = false;
-    bool echo = false; ///< the text of an answer begins with its prompt
+    bool continuousUsage = false; ///< with includeUsage: counts so far in every event of a stream
+    bool echo = false;            ///< the text of an answer begins with its prompt
     /// The answer must be a call and is nothing but that: JSON that is the arguments of this tool, or with an empty
     /// name an object {name, arguments}.
     std::optional<std::string> forcedTool;

@@ -44,7 +44,11 @@ void Connection::onEvent(const engine::Event &event)
     if (m_state != State::Answering)
         return;
     if (const auto *accepted = std::get_if<engine::RequestAccepted>(&event)) {
-        if (choiceOf(accepted->id) < m_ids.size() && ++m_accepted == m_ids.size())
+        const std::size_t choice = choiceOf(accepted->id);
+        if (choice >= m_ids.size())
+            return;
+        m_answer->accepted(choice, accepted->promptTokens);
+        if (++m_accepted == m_ids.size())
             openAnswer();
     } else if (const auto *token = std::get_if<engine::TokenEvent>(&event)) {
         const std::size_t choice = choiceOf(token->id);

@@ -2,6 +2,7 @@
 #include "app/serve/tools.h"
 
 #include "app/serve/api_error.h"
+#include "engine/api/text.h"
 
 #include <string_view>
 
@@ -32,36 +33,12 @@ Json parametersOf(const Json &function)
     return parameters == function.end() || parameters->is_null() ? Json{{"type", "object"}} : *parameters;
 }
 
-/// Moves references within a schema to where the schema stands in another one. What only holds values is left alone.
-void moveReferences(Json &schema, const std::string &place)
+std::string anyCall(const std::vector<const Json *> &functions)
 {
-    if (schema.is_array())
-        for (Json &one : schema)
-            moveReferences(one, place);
-    if (!schema.is_object())
-        return;
-    for (auto &[key, value] : schema.items()) {
-        if (key == "$ref" && value.is_string() && value.get_ref<const std::string &>().starts_with('#'))
-            value = place + value.get<std::string>().substr(1);
-        else if (key != "const" && key != "enum")
-            moveReferences(value, place);
-    }
-}
-
-/// {name, arguments} of any of the functions.
-Json anyCall(const std::vector<const Json *> &functions)
-{
-    Json schema{{"anyOf", Json::array()}};
-    for (const Json *function : functions) {
-        Json parameters = parametersOf(*function);
-        moveReferences(parameters, "#/anyOf/" + std::to_string(schema["anyOf"].size()) + "/properties/arguments");
-        schema["anyOf"].push_back(
-            {{"type", "object"},
-             {"properties", {{"name", {{"const", (*function)["name"]}}}, {"arguments", parameters}}},
-             {"required", {"name", "arguments"}},
-             {"additionalProperties", false}});
-    }
-    return schema;
+    Json list = Json::array();
+    for (const Json *function : functions)
+        list.push_back({{"name", (*function)["name"]}, {"parameters", parametersOf(*function)}});
+    return engine::anyCallSchema(dump(list));
 }
 
 /// The name in {"type": "function", "function": {"name": ...}}.
@@ -87,7 +64,7 @@ void force(const Fields &fields, const Json &choice, std::vector<const Json *> f
             fields.wrong("tool_choice", '"' + name.substr(0, 64) + '"', "the name of one of the tools");
     }
     const bool single = functions.size() == 1;
-    request.jsonSchema = dump(single ? parametersOf(*functions.front()) : anyCall(functions));
+    request.jsonSchema = single ? dump(parametersOf(*functions.front())) : anyCall(functions);
     forced = single ? (*functions.front())["name"].get<std::string>() : std::string();
 }
 

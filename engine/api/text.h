@@ -47,6 +47,10 @@ public:
 [[nodiscard]] Answer readAnswer(const TextModel &model, const std::vector<int> &ids, const std::vector<int> &prompt,
                                 bool offersTools);
 
+/// A JSON schema of one call {name, arguments} of any of a list's functions, [{"name": ..., "parameters": schema}, ...]
+/// as JSON; functions without parameters take any object. \throws Error Refused when it is no such list
+[[nodiscard]] std::string anyCallSchema(std::string_view functionsJson);
+
 /// How to render a conversation. JSON texts are given as they came; they are parsed with limits.
 struct RenderRequest {
     std::string messagesJson; ///< list of message objects

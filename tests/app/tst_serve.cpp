@@ -36,6 +36,7 @@ class ServeTest : public QObject {
 private slots:
     void answersAChat();
     void streamsAChat();
+    void countsWhileItStreams();
     void givesSeveralChoices();
     void answersCompletions();
     void passesFieldsOn();
@@ -105,6 +106,25 @@ void ServeTest::streamsAChat()
         QCOMPARE(object(events[i])["object"].toString(), "chat.completion.chunk");
         QCOMPARE(object(events[i])["id"], object(events[0])["id"]);
     }
+}
+
+void ServeTest::countsWhileItStreams()
+{
+    ServeRig rig(quick());
+    const auto response = rig.chat(
+        R"(,"max_tokens":3,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true})");
+    const QList<QByteArray> events = HttpClient::events(response.body);
+    QCOMPARE(events.size(), 7);
+    const QList<int> wanted{0, 1, 2, 3, 3, 3}; // role, three tokens, the reason, the sum
+    for (qsizetype i = 0; i < wanted.size(); ++i) {
+        const QJsonObject usage = object(events[i])["usage"].toObject();
+        QCOMPARE(usage["completion_tokens"].toInt(), wanted[i]);
+        QCOMPARE(usage["prompt_tokens"].toInt(), 24);
+        QCOMPARE(usage["total_tokens"].toInt(), 24 + wanted[i]);
+    }
+    const auto refused = rig.chat(R"(,"stream":true,"stream_options":{"continuous_usage_stats":true})");
+    QCOMPARE(refused.status, 400);
+    QVERIFY(refused.body.contains("continuous_usage_stats"));
 }
 
 void ServeTest::givesSeveralChoices()
