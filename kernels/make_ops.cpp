@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/level_check.h"
 #include "kernels/cuda/runtime.h"
 #include "kernels/gpus.h"
 #include "kernels/ops.h"
@@ -44,7 +45,7 @@ std::unique_ptr<Ops> makeSimtOps([[maybe_unused]] const OpsOptions &options)
 
 } // namespace
 
-std::unique_ptr<Ops> makeOps(const OpsOptions &options)
+std::unique_ptr<Ops> makeOps(const OpsOptions &options, std::vector<std::string> *notes)
 {
     if (options.device != "cpu")
         checkDeviceOptions(options);
@@ -56,7 +57,8 @@ std::unique_ptr<Ops> makeOps(const OpsOptions &options)
     const Isa isa = chooseIsa(options.isa);
     if (options.reference)
         return std::make_unique<ReferenceOps>(threads);
-    return std::make_unique<CpuOps>(isa, threads);
+    const CheckedLevel level = checkedLevel(isa, notes);
+    return std::make_unique<CpuOps>(level.isa, level.kernels, threads);
 }
 
 std::vector<std::string> availableIsaLevels()

@@ -219,8 +219,9 @@ struct OpsOptions {
     std::string isa = "auto"; ///< auto, scalar, avx2, avx512, avx512-vnni, amx
 };
 
+/// Adds to `notes`, unless it is null, why something asked for is not in force.
 /// \throws Error NoDevice when the machine lacks the level asked for, InvalidArgument for an unknown name
-[[nodiscard]] std::unique_ptr<Ops> makeOps(const OpsOptions &options);
+[[nodiscard]] std::unique_ptr<Ops> makeOps(const OpsOptions &options, std::vector<std::string> *notes = nullptr);
 
 /// Instruction levels that this machine (CPU and operating system) grants, lowest first.
 [[nodiscard]] std::vector<std::string> availableIsaLevels();

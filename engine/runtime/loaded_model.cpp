@@ -92,14 +92,14 @@ KvTypes kvTypesOf(const ModelConfig &model, const KvPoolConfig &kv)
     return {kvDType(kv.type), kvDType(kv.valueType)};
 }
 
-std::unique_ptr<kernels::Ops> openOps(const EngineConfig &config, Profile *profile)
+std::unique_ptr<kernels::Ops> openOps(const EngineConfig &config, Profile *profile, std::vector<std::string> &notes)
 {
     kernels::OpsOptions options;
     options.device = config.device;
     options.reference = config.backend == BackendKind::Reference;
     options.threads = config.threads;
     options.isa = config.isa;
-    std::unique_ptr<kernels::Ops> ops = kernels::makeOps(options);
+    std::unique_ptr<kernels::Ops> ops = kernels::makeOps(options, &notes);
     return profile ? profiled(std::move(ops), *profile) : std::move(ops);
 }
 
@@ -202,7 +202,7 @@ LoadedModel::LoadedModel(const std::string &path, const EngineConfig &config, co
         const ModelConfig model = readModelConfig(*m_checkpoint);
         if (config.profile)
             m_profile = std::make_unique<Profile>();
-        std::unique_ptr<kernels::Ops> ops = openOps(m_info.effective, m_profile.get());
+        std::unique_ptr<kernels::Ops> ops = openOps(m_info.effective, m_profile.get(), m_info.warnings);
         resolveKvTypes(*m_checkpoint, model, *ops, m_info.effective);
         const KvTypes kvTypes = kvTypesOf(model, m_info.effective.kv);
         if (wrap)

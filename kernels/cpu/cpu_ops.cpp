@@ -22,8 +22,13 @@ const PackedPanels &own(const PackedWeight &weight)
 } // namespace
 
 CpuOps::CpuOps(Isa isa, int threads)
+    : CpuOps(isa, kernelsOf(isa), threads)
+{
+}
+
+CpuOps::CpuOps(Isa isa, const LevelKernels &level, int threads)
     : m_isa(isa)
-    , m_level(kernelsOf(isa))
+    , m_level(level)
     , m_pool(threads)
     , m_matmul(m_level, m_pool)
     , m_experts(m_level, m_pool, m_matmul)

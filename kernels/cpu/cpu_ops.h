@@ -15,6 +15,8 @@ class CpuOps final : public Ops {
 public:
     /// \pre the machine has the level
     CpuOps(Isa isa, int threads);
+    /// With functions that are not those of kernelsOf(isa).
+    CpuOps(Isa isa, const LevelKernels &level, int threads);
 
     std::string_view name() const override { return "cpu"; }
     std::string_view isa() const override { return isaName(m_isa); }

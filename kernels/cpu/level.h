@@ -217,6 +217,10 @@ void addKvKernelsScalar(LevelKernels &kernels);
 [[nodiscard]] LevelKernels avx512Kernels();
 /// The level below with integer products by VNNI.
 [[nodiscard]] LevelKernels avx512VnniKernels();
+/// The level below with integer products of many rows by tiles.
+[[nodiscard]] LevelKernels amxKernels();
+/// The same source over tiles in plain C++, in test builds; needs the level below.
+[[nodiscard]] LevelKernels emulatedAmxKernels();
 
 /// Unpacks blocks [first, first + count) of a panel to bytes and float scales. Numbers made of bits keep their offset.
 /// `lines` may be null: scales only.

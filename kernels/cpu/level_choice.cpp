@@ -12,8 +12,9 @@ LevelKernels kernelsOf(Isa isa)
     case Isa::Avx512:
         return avx512Kernels();
     case Isa::Avx512Vnni:
-    case Isa::Amx: // tiles are half empty with scales for every 32 k, so products run on VNNI (kernels/README.md)
         return avx512VnniKernels();
+    case Isa::Amx:
+        return amxKernels();
 #endif
     default:
         return scalarKernels();

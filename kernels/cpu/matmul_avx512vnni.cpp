@@ -204,6 +204,12 @@ double integerPeak(std::int64_t rounds)
 
 } // namespace
 
+void quantPanelAvx512Vnni(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x,
+                          const SecondTerms &second, int rows, const PanelScratch &scratch, float *tile)
+{
+    quantPanel(layout, panel, x, second, rows, scratch, tile);
+}
+
 LevelKernels avx512VnniKernels()
 {
     LevelKernels kernels = avx512Kernels();

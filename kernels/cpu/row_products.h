@@ -6,6 +6,7 @@
 namespace kernels {
 
 struct PanelLayout;
+struct PanelScratch;
 struct QuantRows;
 struct SecondTerms;
 
@@ -13,6 +14,10 @@ struct SecondTerms;
 /// is not Raw.
 void rowProductsAvx512Vnni(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x,
                            const SecondTerms &second, float *tile);
+
+/// quantPanel of avx512-vnni, for levels above it.
+void quantPanelAvx512Vnni(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x,
+                          const SecondTerms &second, int rows, const PanelScratch &scratch, float *tile);
 
 /// Bytes [count, 8, 64] of blocks, of which the first lies at `block`, of nibbles, bits, or both, offsets taken off and
 /// tables looked up.

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "kernels/cpu/amx_tiles.h"
+#include "kernels/cpu/level_check.h"
 #include "kernels/ops.h"
+#include "tests/support/emulated_tiles.h"
 #include "tests/support/kernel_data.h"
 #include "tests/support/tolerance.h"
 
@@ -123,7 +126,9 @@ void addLevelTypeRows()
 {
     QTest::addColumn<QString>("level");
     QTest::addColumn<DType>("type");
-    for (const std::string &level : kernel_data::allLevels()) {
+    std::vector<std::string> levels = kernel_data::allLevels();
+    levels.push_back(kernel_data::emulatedAmx);
+    for (const std::string &level : levels) {
         for (const DType type : kernel_data::weightTypes())
             QTest::addRow("%s %s", level.c_str(), std::string(info(type).name).c_str())
                 << QString::fromStdString(level) << type;
@@ -159,6 +164,9 @@ private slots:
     void columnOrders_data() { mixedParts_data(); }
     void columnOrders();
     void levelErrors();
+    void wrongTilesAreNotUsed();
+    void tilesAreReleased();
+    void tileFaults();
     void wrongShapesAreRefused();
 };
 
@@ -479,6 +487,67 @@ void TestMatmul::columnOrders()
         ids.push_back(i);
     ops->embed(*packed, ids, viewOf(found, 72, columns), *stream);
     QVERIFY(sameBits(found, expanded));
+}
+
+void TestMatmul::wrongTilesAreNotUsed()
+{
+    REQUIRE_LEVEL(QString::fromStdString(kernel_data::emulatedAmx));
+    std::vector<std::string> notes;
+    const LevelKernels tested = emulatedAmxKernels();
+    const LevelKernels trusted = avx512VnniKernels();
+    QCOMPARE(checkedTiles(tested, trusted, &notes).isa, Isa::Amx);
+    QVERIFY(notes.empty());
+    emulated_tiles::breakProducts(true);
+    const CheckedLevel level = checkedTiles(tested, trusted, &notes);
+    emulated_tiles::breakProducts(false);
+    QCOMPARE(level.isa, Isa::Avx512Vnni);
+    QVERIFY(level.kernels.quantPanel == trusted.quantPanel);
+    QCOMPARE(notes.size(), std::size_t{1});
+    QVERIFY(QString::fromStdString(notes[0]).contains(QStringLiteral("amx to avx512-vnni")));
+}
+
+/// A thread that held tiles after its products would make every switch to another one dear.
+void TestMatmul::tilesAreReleased()
+{
+    REQUIRE_LEVEL(QString::fromStdString(kernel_data::emulatedAmx));
+    const auto ops = kernel_data::cpu(kernel_data::emulatedAmx, 1);
+    const Weight weight = kernel_data::randomWeight(DType::Q8_0, 20, 64, 1);
+    (void)linear(*ops, weight, kernel_data::randomFloats(33 * 64, 2), 33);
+    QVERIFY(emulated_tiles::released());
+}
+
+/// The emulator refuses what a processor refuses, or shapes could be wrong unnoticed.
+void TestMatmul::tileFaults()
+{
+#if defined(LATHE_EMULATED_AMX)
+    using namespace kernels::emulated_tiles;
+    std::vector<std::uint8_t> memory(1024, 1);
+    QVERIFY_EXCEPTION_THROWN(zero(0), std::logic_error);
+    TileConfig config;
+    config.rows[0] = config.rows[1] = 5;
+    config.rowBytes[0] = 64;
+    config.rowBytes[1] = 32;
+    config.rows[2] = 8;
+    config.rowBytes[2] = 64;
+    config.rows[3] = 4;
+    config.rowBytes[3] = 64;
+    configure(config);
+    load(1, memory.data(), 32);
+    load(2, memory.data(), 64);
+    addSignedProducts(0, 1, 2);
+    std::vector<std::int32_t> sums(5 * 16);
+    store(0, sums.data(), 64);
+    QCOMPARE(sums, std::vector<std::int32_t>(5 * 16, 32));
+    QVERIFY_EXCEPTION_THROWN(addSignedProducts(0, 1, 3), std::logic_error);
+    QVERIFY_EXCEPTION_THROWN(addSignedProducts(2, 1, 0), std::logic_error);
+    QVERIFY_EXCEPTION_THROWN(zero(4), std::logic_error);
+    config.rowBytes[0] = 65;
+    QVERIFY_EXCEPTION_THROWN(configure(config), std::logic_error);
+    release();
+    QVERIFY_EXCEPTION_THROWN(store(0, sums.data(), 64), std::logic_error);
+#else
+    QSKIP("this build has no emulated tiles, as it is not for x86-64");
+#endif
 }
 
 void TestMatmul::levelErrors()

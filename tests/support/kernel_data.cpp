@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/support/kernel_data.h"
 
+#include "kernels/cpu/cpu_ops.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -216,6 +218,10 @@ std::unique_ptr<kernels::Ops> reference()
 
 std::unique_ptr<kernels::Ops> cpu(const std::string &isa, int threads)
 {
+#if defined(LATHE_EMULATED_AMX)
+    if (isa == emulatedAmx)
+        return std::make_unique<kernels::CpuOps>(kernels::Isa::Amx, kernels::emulatedAmxKernels(), threads);
+#endif
     kernels::OpsOptions options;
     options.isa = isa;
     options.threads = threads;
@@ -225,7 +231,12 @@ std::unique_ptr<kernels::Ops> cpu(const std::string &isa, int threads)
 bool hasLevel(const std::string &isa)
 {
     const std::vector<std::string> levels = kernels::availableIsaLevels();
-    return std::find(levels.begin(), levels.end(), isa) != levels.end();
+#if defined(LATHE_EMULATED_AMX)
+    const std::string needed = isa == emulatedAmx ? "avx512-vnni" : isa;
+#else
+    const std::string &needed = isa;
+#endif
+    return std::find(levels.begin(), levels.end(), needed) != levels.end();
 }
 
 const std::vector<std::string> &allLevels()

@@ -40,6 +40,9 @@ enum class Scales {
 /// Rows whose blocks of 32 are whole multiples of a power of two, the largest 127 times it: int8 holds them exactly.
 [[nodiscard]] std::vector<float> exactActivations(std::int64_t rows, std::int64_t columns, std::uint32_t seed);
 
+/// The source of level amx over emulated tiles (amx_tiles.h), as if it were a level. Needs avx512-vnni.
+inline const std::string emulatedAmx = "amx-emulated";
+
 /// Backends on this machine.
 [[nodiscard]] std::unique_ptr<kernels::Ops> reference();
 [[nodiscard]] std::unique_ptr<kernels::Ops> cpu(const std::string &isa, int threads);
