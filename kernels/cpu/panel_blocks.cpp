@@ -17,6 +17,21 @@ std::uint16_t load16(const std::uint8_t *bytes)
     return value;
 }
 
+/// quants[i] |= ((bytes[i] >> down) & mask) << up for i < 32, eight at a time: `mask` is below 256 >> down, so that no
+/// bit of a neighbour gets in, and below 256 >> up.
+void addBits(const std::uint8_t *bytes, std::size_t down, std::uint64_t mask, std::size_t up, RawBlock &block)
+{
+    const std::uint64_t all = mask * 0x0101010101010101ULL;
+    for (std::size_t i = 0; i < 32; i += 8) {
+        std::uint64_t word = 0;
+        std::uint64_t quants = 0;
+        std::memcpy(&word, bytes + i, sizeof(word));
+        std::memcpy(&quants, &block.quants[i], sizeof(quants));
+        quants |= ((word >> down) & all) << up;
+        std::memcpy(&block.quants[i], &quants, sizeof(quants));
+    }
+}
+
 /// 16 bytes whose low nibbles are numbers 0..15 and whose high nibbles are 16..31.
 void splitNibbles(const std::uint8_t *bytes, RawBlock &block)
 {
@@ -26,10 +41,18 @@ void splitNibbles(const std::uint8_t *bytes, RawBlock &block)
     }
 }
 
+/// Bit i of the four bytes is the fifth bit of number i.
 void addFifthBits(const std::uint8_t *bytes, RawBlock &block)
 {
-    for (std::size_t i = 0; i < 32; ++i)
-        block.quants[i] |= static_cast<std::uint8_t>(((bytes[i / 8] >> (i % 8)) & 1) << 4);
+    for (std::size_t i = 0; i < 4; ++i) {
+        // Bit j to byte j, as some bit of it, then as its top bit, then as 16; nothing carries into a neighbour.
+        const std::uint64_t apart = (bytes[i] * 0x0101010101010101ULL) & 0x8040201008040201ULL;
+        const std::uint64_t fifths = ((apart + 0x7f7f7f7f7f7f7f7fULL) & 0x8080808080808080ULL) >> 3U;
+        std::uint64_t numbers = 0;
+        std::memcpy(&numbers, &block.quants[8 * i], sizeof(numbers));
+        numbers |= fifths;
+        std::memcpy(&block.quants[8 * i], &numbers, sizeof(numbers));
+    }
 }
 
 RawBlock readFiveBits(const std::uint8_t *high, const std::uint8_t *low)
@@ -66,8 +89,7 @@ void readSixBitPair(const std::uint8_t *s, std::size_t k, RawBlock &block)
 /// The nibbles of Q4_K and Q5_K: 64 numbers in 32 bytes, the first 32 in the low halves.
 void readPairedNibbles(const std::uint8_t *qs, std::size_t k, RawBlock &block)
 {
-    for (std::size_t i = 0; i < 32; ++i)
-        block.quants[i] = (qs[32 * (k / 2) + i] >> (4 * (k % 2))) & 15;
+    addBits(qs + 32 * (k / 2), 4 * (k % 2), 15, 0, block);
 }
 
 RawBlock readQ4_K(const std::uint8_t *bytes, std::size_t k)
@@ -87,19 +109,15 @@ RawBlock readQ5_K(const std::uint8_t *bytes, std::size_t k)
     block.min = load16(bytes + 2);
     readSixBitPair(bytes + 4, k, block);
     readPairedNibbles(bytes + 48, k, block);
-    for (std::size_t i = 0; i < 32; ++i)
-        block.quants[i] |= static_cast<std::uint8_t>(((bytes[16 + i] >> k) & 1) << 4);
+    addBits(bytes + 16, k, 1, 4, block);
     return block;
 }
 
 RawBlock readQ6_K(const std::uint8_t *bytes, std::size_t k)
 {
     RawBlock block;
-    const std::uint8_t *low = bytes + 64 * (k / 4) + 32 * (k % 2);
-    const std::uint8_t *high = bytes + 128 + 32 * (k / 4);
-    for (std::size_t i = 0; i < 32; ++i)
-        block.quants[i] =
-            static_cast<std::uint8_t>(((low[i] >> (4 * (k % 4 / 2))) & 15) | ((high[i] >> (2 * (k % 4))) & 3) << 4);
+    addBits(bytes + 64 * (k / 4) + 32 * (k % 2), 4 * (k % 4 / 2), 15, 0, block);
+    addBits(bytes + 128 + 32 * (k / 4), 2 * (k % 4), 3, 4, block);
     for (std::size_t half = 0; half < 2; ++half)
         block.factors[half] = static_cast<std::int8_t>(bytes[192 + 2 * k + half]);
     block.scale = load16(bytes + 208);
@@ -108,8 +126,7 @@ RawBlock readQ6_K(const std::uint8_t *bytes, std::size_t k)
 
 void readCrumbs(const std::uint8_t *qs, std::size_t k, RawBlock &block)
 {
-    for (std::size_t i = 0; i < 32; ++i)
-        block.quants[i] = (qs[32 * (k / 4) + i] >> (2 * (k % 4))) & 3;
+    addBits(qs + 32 * (k / 4), 2 * (k % 4), 3, 0, block);
 }
 
 RawBlock readQ2_K(const std::uint8_t *bytes, std::size_t k)
@@ -129,8 +146,7 @@ RawBlock readQ3_K(const std::uint8_t *bytes, std::size_t k)
 {
     RawBlock block;
     readCrumbs(bytes + 32, k, block);
-    for (std::size_t i = 0; i < 32; ++i)
-        block.quants[i] |= static_cast<std::uint8_t>(((bytes[i] >> k) & 1) << 2);
+    addBits(bytes, k, 1, 2, block);
     const std::uint8_t *s = bytes + 96;
     for (std::size_t half = 0; half < 2; ++half) {
         const std::size_t g = 2 * k + half;

@@ -127,32 +127,45 @@ PanelLayout floatLayout(DType type, std::int64_t columns)
     return layout;
 }
 
-void packFloatPanel(const WeightPart &part, std::int64_t firstRow, std::int64_t rows, std::uint8_t *panel)
+/// Column by column, as the panel has them, so that its memory is written in order.
+template<typename Element>
+void packColumns(const WeightPart &part, std::int64_t firstRow, std::int64_t rows, std::uint8_t *panel)
 {
-    const auto size = static_cast<std::size_t>(info(part.type).blockBytes);
-    const auto rowSize = static_cast<std::size_t>(part.columns) * size;
-    for (std::int64_t r = 0; r < rows; ++r) {
-        const std::byte *source = part.data + static_cast<std::size_t>(firstRow + r) * rowSize;
-        for (std::int64_t k = 0; k < part.columns; ++k)
-            std::memcpy(panel + static_cast<std::size_t>(k * panelRows + r) * size,
-                        source + static_cast<std::size_t>(k) * size, size);
+    const auto rowSize = static_cast<std::size_t>(part.columns) * sizeof(Element);
+    const std::byte *source = part.data + static_cast<std::size_t>(firstRow) * rowSize;
+    for (std::int64_t k = 0; k < part.columns; ++k, source += sizeof(Element), panel += panelRows * sizeof(Element)) {
+        for (std::int64_t r = 0; r < rows; ++r)
+            std::memcpy(panel + static_cast<std::size_t>(r) * sizeof(Element),
+                        source + static_cast<std::size_t>(r) * rowSize, sizeof(Element));
     }
 }
 
+void packFloatPanel(const WeightPart &part, std::int64_t firstRow, std::int64_t rows, std::uint8_t *panel)
+{
+    if (part.type == DType::F32)
+        packColumns<std::uint32_t>(part, firstRow, rows, panel);
+    else
+        packColumns<std::uint16_t>(part, firstRow, rows, panel);
+}
+
+/// A row's 32 numbers in words of 4, as lines have them.
 void packLines(const RawBlock &block, const PanelLayout &layout, int row, std::uint8_t *lines)
 {
-    for (int i = 0; i < 8; ++i) {
-        for (int c = 0; c < 4; ++c) {
-            const std::uint8_t quant = block.quants[static_cast<std::size_t>(4 * i + c)];
-            const int at = 4 * row + c;
-            if (layout.byteLines != 0)
-                lines[i * lineBytes + at] = quant;
-            else if (layout.nibbleLines != 0)
-                lines[i % 4 * lineBytes + at] |= static_cast<std::uint8_t>((quant & 15) << (i < 4 ? 0 : 4));
-            std::uint8_t *plane = lines + (layout.byteLines + layout.nibbleLines) * lineBytes + at;
-            for (int p = 0; p < layout.bitLines; ++p)
-                plane[p * lineBytes] |= static_cast<std::uint8_t>(((quant >> (layout.nibbleLines + p)) & 1) << i);
-        }
+    std::array<std::uint32_t, 8> words;
+    static_assert(sizeof(words) == sizeof(block.quants));
+    std::memcpy(words.data(), block.quants.data(), sizeof(words));
+    const auto store = [lines, row](int line, std::uint32_t word) {
+        std::memcpy(lines + line * lineBytes + 4 * row, &word, sizeof(word));
+    };
+    for (std::size_t i = 0; i < 8 && layout.byteLines != 0; ++i)
+        store(static_cast<int>(i), words[i]);
+    for (std::size_t i = 0; i < 4 && layout.nibbleLines != 0; ++i)
+        store(static_cast<int>(i), (words[i] & 0x0f0f0f0fU) | (words[i + 4] & 0x0f0f0f0fU) << 4U);
+    for (int p = 0; p < layout.bitLines; ++p) {
+        std::uint32_t plane = 0;
+        for (std::size_t i = 0; i < 8; ++i)
+            plane |= ((words[i] >> static_cast<unsigned>(layout.nibbleLines + p)) & 0x01010101U) << i;
+        store(layout.byteLines + layout.nibbleLines + p, plane);
     }
 }
 
