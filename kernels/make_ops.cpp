@@ -43,6 +43,15 @@ std::unique_ptr<Ops> makeSimtOps([[maybe_unused]] const OpsOptions &options)
 #endif
 }
 
+/// Products that depend on the number of rows, where the processor has them.
+void allowBfloat([[maybe_unused]] CheckedLevel &level)
+{
+#if defined(__x86_64__)
+    if (level.isa >= Isa::Avx512 && hasBfloatProducts())
+        addBfloatKernels(level.kernels);
+#endif
+}
+
 } // namespace
 
 std::unique_ptr<Ops> makeOps(const OpsOptions &options, std::vector<std::string> *notes)
@@ -57,7 +66,9 @@ std::unique_ptr<Ops> makeOps(const OpsOptions &options, std::vector<std::string>
     const Isa isa = chooseIsa(options.isa);
     if (options.reference)
         return std::make_unique<ReferenceOps>(threads);
-    const CheckedLevel level = checkedLevel(isa, notes);
+    CheckedLevel level = checkedLevel(isa, notes);
+    if (!options.deterministic)
+        allowBfloat(level);
     return std::make_unique<CpuOps>(level.isa, level.kernels, threads);
 }
 

@@ -16,6 +16,11 @@ void Ops::transfer(const void *from, void *to, std::size_t bytes, Stream &)
         std::memcpy(to, from, bytes);
 }
 
+void Ops::useThreads(int used)
+{
+    CHECK(used >= 1 && used <= threads());
+}
+
 void Ops::sample(TensorView, const SamplingBatch &, SampledRow *, Alternative *, Stream &)
 {
     CHECK(samples());

@@ -113,6 +113,13 @@ public:
     [[nodiscard]] virtual int threads() const = 0;
     /// Changes the number of worker threads; between steps only. Results do not depend on it.
     virtual void setThreads(int threads) = 0;
+    /// Of threads(), those that take part from the next operation on; the others sleep. Results do not depend on it.
+    /// \pre 1 <= used <= threads()
+    virtual void useThreads(int used);
+    [[nodiscard]] virtual int usedThreads() const { return threads(); }
+    /// False when an operation on the weights packed so far depends on how many rows stand beside a row, which only
+    /// OpsOptions::deterministic can allow.
+    [[nodiscard]] virtual bool deterministic() const { return true; }
 
     [[nodiscard]] virtual std::unique_ptr<Stream> makeStream() = 0;
     /// \throws Error OutOfMemory naming bytes asked for
@@ -217,6 +224,9 @@ struct OpsOptions {
     bool reference = false;
     int threads = 0;          ///< 0 = cores
     std::string isa = "auto"; ///< auto, scalar, avx2, avx512, avx512-vnni, amx
+    /// False allows products whose rounding depends on how many rows meet a matrix, where they are measured to be
+    /// faster: weights in floats with bfloat16 activations.
+    bool deterministic = true;
 };
 
 /// Adds to `notes`, unless it is null, why something asked for is not in force.

@@ -65,8 +65,19 @@ void ThreadPool::Stretch::set(int parts, int index, int count)
     end = bound(index + 1);
 }
 
+void ThreadPool::useThreads(int threads)
+{
+    CHECK(threads >= 1 && threads <= m_threads);
+    {
+        const std::lock_guard lock(m_mutex); // or a worker between its look and its sleep would miss the change
+        m_used.store(threads);
+    }
+    m_wakeUnused.notify_all();
+}
+
 void ThreadPool::start()
 {
+    m_used.store(m_threads);
     m_stretches = std::vector<Stretch>(static_cast<std::size_t>(m_threads));
     m_stopping = false;
     for (int worker = 1; worker < m_threads; ++worker)
@@ -80,6 +91,7 @@ void ThreadPool::stop()
         m_stopping = true;
     }
     m_wake.notify_all();
+    m_wakeUnused.notify_all();
     for (std::thread &worker : m_workers)
         worker.join();
     m_workers.clear();
@@ -131,10 +143,11 @@ void ThreadPool::work(int worker)
     }
 }
 
-bool ThreadPool::enter(std::uint64_t &seen)
+bool ThreadPool::enter(std::uint64_t &seen, int worker)
 {
     std::uint64_t state = m_state.load(std::memory_order_acquire);
-    while ((state & openBit) != 0 && jobOf(state) != jobOf(seen)) {
+    // Read behind the state, so that it is the job's own number, or else the exchange fails.
+    while ((state & openBit) != 0 && jobOf(state) != jobOf(seen) && worker < threads()) {
         if (m_state.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel)) {
             seen = state;
             return true;
@@ -154,12 +167,20 @@ void ThreadPool::sleepUntilOpen(std::uint64_t seen)
     m_sleepers.fetch_sub(1);
 }
 
+void ThreadPool::sleepUntilUsed(int worker)
+{
+    std::unique_lock lock(m_mutex);
+    m_wakeUnused.wait(lock, [&] { return m_stopping.load() || worker < threads(); });
+}
+
 void ThreadPool::workerLoop(int worker)
 {
     std::uint64_t seen = 0;
     auto idleSince = std::chrono::steady_clock::now();
     while (!m_stopping.load(std::memory_order_relaxed)) {
-        if (enter(seen)) {
+        if (worker >= threads())
+            sleepUntilUsed(worker);
+        if (enter(seen, worker)) {
             work(worker);
             m_state.fetch_sub(1, std::memory_order_release);
             idleSince = std::chrono::steady_clock::now();

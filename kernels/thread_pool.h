@@ -27,9 +27,14 @@ public:
     ThreadPool(const ThreadPool &) = delete;
     ThreadPool &operator=(const ThreadPool &) = delete;
 
-    [[nodiscard]] int threads() const { return m_threads; }
-    /// Stops the workers and starts `threads - 1` new ones. \pre threads >= 1
+    /// Threads that take part in jobs.
+    [[nodiscard]] int threads() const { return m_used.load(std::memory_order_relaxed); }
+    /// Threads that there are, at least threads().
+    [[nodiscard]] int most() const { return m_threads; }
+    /// Stops the workers and starts `threads - 1` new ones; all take part. \pre threads >= 1
     void setThreads(int threads);
+    /// The first `threads` take part in jobs from now on, the others sleep. \pre 1 <= threads <= most()
+    void useThreads(int threads);
 
     /// Calls body(part, worker) once for every part in [0, parts), 0 <= worker < threads(); returns when all are
     /// done. A part may write only what no other part touches. \throws what a body threw first
@@ -39,7 +44,7 @@ public:
     /// them in order: for memory that is read from job to job.
     template<typename Body> void runStretches(int parts, Body &&body)
     {
-        share(parts, m_threads, std::forward<Body>(body));
+        share(parts, threads(), std::forward<Body>(body));
     }
 
 private:
@@ -54,7 +59,7 @@ private:
     template<typename Body> void share(int parts, int stretches, Body &&body)
     {
         using Callable = std::remove_reference_t<Body>;
-        if (parts <= 1 || m_threads == 1) {
+        if (parts <= 1 || threads() == 1) {
             for (int part = 0; part < parts; ++part)
                 body(part, 0);
             return;
@@ -72,10 +77,12 @@ private:
     void runShared();
     void work(int worker);
     void workerLoop(int worker);
-    bool enter(std::uint64_t &seen);
+    bool enter(std::uint64_t &seen, int worker);
     void sleepUntilOpen(std::uint64_t seen);
+    void sleepUntilUsed(int worker);
 
     int m_threads = 1;
+    std::atomic<int> m_used{1}; ///< changed by the caller between jobs
     std::vector<std::thread> m_workers;
 
     // The job; written by the caller while no worker is inside, read by workers that have entered.
@@ -91,6 +98,7 @@ private:
     std::atomic<bool> m_stopping{false};
     std::mutex m_mutex;
     std::condition_variable m_wake;
+    std::condition_variable m_wakeUnused;
 };
 
 } // namespace kernels

@@ -140,7 +140,10 @@ void addModelOptions(CLI::App &command, ModelOptions &o)
                     "auto, cpu, cuda:0[,cuda:1...], or simt (the CUDA kernels in an emulator, in test builds)")
         ->capture_default_str()
         ->group(group);
-    command.add_option("--threads", o.threads, "CPU worker threads (default: cores)")
+    command
+        .add_option(
+            "--threads", o.threads,
+            "CPU worker threads at most (default: cores); fewer run while other programs hold cores and that is faster")
         ->check(numberFrom(0, 1024))
         ->group(group);
     command.add_option("--isa", o.isa, "auto, scalar, avx2, avx512, avx512-vnni or amx")
@@ -186,7 +189,8 @@ void addModelOptions(CLI::App &command, ModelOptions &o)
         ->group(group);
     command
         .add_flag("--no-deterministic", o.noDeterministic,
-                  "allow kernels whose results depend on batch neighbours (there are none yet)")
+                  "allow kernels whose results depend on batch neighbours: bfloat16 for weights in floats, where it is "
+                  "faster")
         ->group(group);
     command
         .add_option("--on-device-loss", o.onDeviceLoss,

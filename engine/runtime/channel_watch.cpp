@@ -67,6 +67,9 @@ public:
     [[nodiscard]] std::string_view isa() const override { return m_ops->isa(); }
     [[nodiscard]] int threads() const override { return m_ops->threads(); }
     void setThreads(int threads) override { m_ops->setThreads(threads); }
+    void useThreads(int used) override { m_ops->useThreads(used); }
+    [[nodiscard]] int usedThreads() const override { return m_ops->usedThreads(); }
+    [[nodiscard]] bool deterministic() const override { return m_ops->deterministic(); }
     [[nodiscard]] std::unique_ptr<kernels::Stream> makeStream() override { return m_ops->makeStream(); }
     [[nodiscard]] std::unique_ptr<kernels::Buffer> allocate(std::size_t bytes) override
     {

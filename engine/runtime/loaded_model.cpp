@@ -99,6 +99,7 @@ std::unique_ptr<kernels::Ops> openOps(const EngineConfig &config, Profile *profi
     options.reference = config.backend == BackendKind::Reference;
     options.threads = config.threads;
     options.isa = config.isa;
+    options.deterministic = config.deterministic;
     std::unique_ptr<kernels::Ops> ops = kernels::makeOps(options, &notes);
     return profile ? profiled(std::move(ops), *profile) : std::move(ops);
 }
@@ -285,6 +286,10 @@ void LoadedModel::describe(const ModelConfig &model)
     m_info.isa = ops.isa();
     m_info.effective.isa = ops.isa();
     m_info.effective.threads = ops.threads();
+    if (!m_info.effective.deterministic && ops.deterministic())
+        m_info.warnings.push_back("no-deterministic changes nothing for this model on this device: no faster product "
+                                  "that depends on the batch was found for its weights");
+    m_info.effective.deterministic = ops.deterministic();
 }
 
 /// Before room is made for a request that runs; 0 when not one block fits.

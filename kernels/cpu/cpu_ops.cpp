@@ -64,7 +64,9 @@ bool CpuOps::supportsWeight(DType type) const
 std::unique_ptr<PackedWeight> CpuOps::pack(std::span<const WeightPart> parts)
 {
     checkParts(parts);
-    return std::make_unique<PackedPanels>(parts, m_arena, m_pool);
+    auto packed = std::make_unique<PackedPanels>(parts, m_arena, m_pool);
+    m_matmul.chooseProducts(*packed);
+    return packed;
 }
 
 void CpuOps::embed(const PackedWeight &table, std::span<const int> ids, TensorView out, Stream &)

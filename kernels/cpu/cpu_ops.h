@@ -20,7 +20,10 @@ public:
 
     std::string_view name() const override { return "cpu"; }
     std::string_view isa() const override { return isaName(m_isa); }
-    int threads() const override { return m_pool.threads(); }
+    int threads() const override { return m_pool.most(); }
+    void useThreads(int used) override { m_pool.useThreads(used); }
+    int usedThreads() const override { return m_pool.threads(); }
+    bool deterministic() const override { return !m_matmul.usesBfloat(); }
     void setThreads(int threads) override { m_pool.setThreads(threads); }
     std::unique_ptr<Stream> makeStream() override;
     std::unique_ptr<Buffer> allocate(std::size_t bytes) override;

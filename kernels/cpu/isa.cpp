@@ -107,6 +107,15 @@ std::string_view isaName(Isa isa)
     return isaNames.at(static_cast<std::size_t>(isa));
 }
 
+bool hasBfloatProducts()
+{
+#if defined(__x86_64__)
+    return bit(cpuId(7, 1).a, 5);
+#else
+    return false;
+#endif
+}
+
 std::vector<Isa> detectIsa()
 {
 #if defined(__x86_64__)

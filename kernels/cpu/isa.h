@@ -11,6 +11,9 @@ enum class Isa { Scalar, Avx2, Avx512, Avx512Vnni, Amx };
 
 [[nodiscard]] std::string_view isaName(Isa isa);
 
+/// Whether the processor multiplies bfloat16 pairs (AVX512-BF16), which no level includes. \pre it has avx512
+[[nodiscard]] bool hasBfloatProducts();
+
 /// Levels that processor and operating system grant, lowest first; never empty. AMX is asked for from Linux here.
 [[nodiscard]] std::vector<Isa> detectIsa();
 

@@ -153,6 +153,12 @@ struct LevelKernels {
     /// The same for float panels; x [rows, columns] with `stride` floats between rows
     void (*floatPanel)(const PanelLayout &layout, const std::uint8_t *panel, const float *x, std::int64_t stride,
                        int rows, const PanelScratch &scratch, float *tile);
+    /// floatPanel with weights and activations x [rows, stride] in bfloat16, the columns in pairs; stride is even, and
+    /// columns behind the last one are 0. Null where there is none.
+    void (*bfloatPanel)(const PanelLayout &layout, const std::uint8_t *panel, const std::uint16_t *x,
+                        std::int64_t stride, int rows, const PanelScratch &scratch, float *tile) = nullptr;
+    /// target [n] = x [n] in bfloat16, to the nearest, even ones first
+    void (*roundBfloat)(const float *x, std::int64_t n, std::uint16_t *target) = nullptr;
     /// out[r, 0..16) (+)= sum over k of a[r, k] x w[k, 0..16), k ascending, one fma each
     void (*outerProducts)(const float *w, std::int64_t wStride, int count, const float *a, std::int64_t aStride,
                           int rows, float *out, std::int64_t outStride, bool accumulate);
@@ -228,6 +234,8 @@ void unpackPanelAvx2(const PanelLayout &layout, const std::uint8_t *panel, int f
                      float *scales, float *mins);
 /// Sets scoreKeys and sumValues.
 void addKvKernelsAvx512(LevelKernels &kernels);
+/// Sets bfloatPanel and roundBfloat, of AVX512-BF16.
+void addBfloatKernels(LevelKernels &kernels);
 /// Widens `count` columns of a float panel.
 void widenColumnsAvx2(PanelValues values, const void *source, int count, float *target);
 #endif

@@ -4,6 +4,8 @@
 #include "kernels/checks.h"
 
 #include <algorithm>
+#include <chrono>
+#include <limits>
 
 namespace kernels {
 
@@ -12,6 +14,7 @@ namespace {
 constexpr int partsPerThread = 8; // so that a stolen core holds back little
 constexpr std::int64_t panelsPerPart = 64;
 constexpr int orderedRowsPerPart = 8;
+constexpr int leastBfloatRows = 16; // fewer do not pay for the pairs that are made of a panel
 
 /// All rows of x, a tile at a time, with one matrix.
 std::vector<WeightTile> tilesOf(const PackedPanels &weight, const TensorView &x, const float *bias)
@@ -21,6 +24,20 @@ std::vector<WeightTile> tilesOf(const PackedPanels &weight, const TensorView &x,
         tiles.push_back(
             {&weight, bias, {first, static_cast<int>(std::min<std::int64_t>(tileRows, x.shape[0] - first))}});
     return tiles;
+}
+
+/// Of a few calls, after one that brings what they need to the caches.
+template<typename Body> double bestSeconds(Body body)
+{
+    constexpr int calls = 5;
+    body();
+    double best = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < calls; ++i) {
+        const auto begin = std::chrono::steady_clock::now();
+        body();
+        best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    }
+    return best;
 }
 
 void addBias(const float *bias, int count, int rows, float *tile)
@@ -82,6 +99,7 @@ void Matmul::prepare(std::span<const WeightTile> tiles, const TensorView &x)
 {
     bool quantized = false;
     bool halves = false;
+    bool bfloat = false;
     std::size_t inputs = 1;
     std::vector<RowRange> ranges;
     ranges.reserve(tiles.size());
@@ -89,6 +107,8 @@ void Matmul::prepare(std::span<const WeightTile> tiles, const TensorView &x)
         quantized = quantized || tile.weight->needsQuantized();
         halves = halves || tile.weight->needsHalves();
         inputs = std::max(inputs, tile.weight->inputs());
+        for (const PackedPanels::Part &part : tile.weight->parts())
+            bfloat = bfloat || takesBfloat(part.layout, tile.range.rows);
         ranges.push_back(tile.range);
     }
     if (m_inputs.size() < inputs)
@@ -97,6 +117,69 @@ void Matmul::prepare(std::span<const WeightTile> tiles, const TensorView &x)
         m_inputs[i].x = ordered(tiles, x, i);
         if (quantized)
             m_inputs[i].rounded.round(m_level, m_pool, m_inputs[i].x, ranges, halves);
+        if (bfloat)
+            roundToBfloat(m_inputs[i]);
+    }
+}
+
+void Matmul::roundToBfloat(Input &input)
+{
+    const std::int64_t rows = input.x.shape[0];
+    const std::int64_t columns = input.x.shape[1];
+    input.bfloatStride = (columns + 1) / 2 * 2;
+    input.bfloat = input.bfloatMemory.reserve<std::uint16_t>(static_cast<std::size_t>(rows * input.bfloatStride));
+    m_pool.run(static_cast<int>((rows + orderedRowsPerPart - 1) / orderedRowsPerPart), [&](int part, int) {
+        const std::int64_t last = std::min<std::int64_t>(rows, (std::int64_t{part} + 1) * orderedRowsPerPart);
+        for (std::int64_t r = std::int64_t{part} * orderedRowsPerPart; r < last; ++r) {
+            std::uint16_t *row = input.bfloat + r * input.bfloatStride;
+            m_level.roundBfloat(rowOf(input.x, r), columns, row);
+            std::fill(row + columns, row + input.bfloatStride, std::uint16_t{0});
+        }
+    });
+}
+
+const Matmul::Choice *Matmul::choiceOf(const PanelLayout &layout) const
+{
+    const auto found = std::find_if(m_choices.begin(), m_choices.end(), [&](const Choice &choice) {
+        return choice.values == layout.values && choice.rawType == layout.rawType && choice.columns == layout.columns;
+    });
+    return found != m_choices.end() ? &*found : nullptr;
+}
+
+bool Matmul::takesBfloat(const PanelLayout &layout, int rows) const
+{
+    if (m_level.bfloatPanel == nullptr || layout.blocks != 0 || rows < leastBfloatRows)
+        return false;
+    const Choice *choice = choiceOf(layout);
+    return choice != nullptr && choice->bfloat;
+}
+
+bool Matmul::usesBfloat() const
+{
+    return std::any_of(m_choices.begin(), m_choices.end(), [](const Choice &choice) { return choice.bfloat; });
+}
+
+void Matmul::chooseProducts(const PackedPanels &weight)
+{
+    if (m_level.bfloatPanel == nullptr)
+        return;
+    if (m_workers.empty())
+        m_workers.resize(1);
+    Worker worker(m_workers[0]);
+    for (const PackedPanels::Part &part : weight.parts()) {
+        const PanelLayout &layout = part.layout;
+        if (layout.blocks != 0 || choiceOf(layout) != nullptr)
+            continue;
+        const std::int64_t stride = (std::int64_t{layout.columns} + 1) / 2 * 2;
+        const std::vector<float> floats(static_cast<std::size_t>(tileRows * stride));
+        const std::vector<std::uint16_t> bfloats(floats.size());
+        const double inFloat = bestSeconds([&] {
+            m_level.floatPanel(layout, part.data.get(), floats.data(), stride, tileRows, worker.scratch, worker.tile);
+        });
+        const double inBfloat = bestSeconds([&] {
+            m_level.bfloatPanel(layout, part.data.get(), bfloats.data(), stride, tileRows, worker.scratch, worker.tile);
+        });
+        m_choices.push_back({layout.values, layout.rawType, layout.columns, inBfloat < 0.95 * inFloat});
     }
 }
 
@@ -121,6 +204,11 @@ void Matmul::panelProducts(const PackedPanels::Panel &panel, std::int64_t index,
                            float *tile)
 {
     const Input &input = m_inputs[panel.input];
+    if (takesBfloat(*panel.layout, range.rows)) {
+        m_level.bfloatPanel(*panel.layout, panel.data, input.bfloat + range.first * input.bfloatStride,
+                            input.bfloatStride, range.rows, worker.scratch, tile);
+        return;
+    }
     if (panel.layout->blocks == 0) {
         m_level.floatPanel(*panel.layout, panel.data, rowOf(input.x, range.first), input.x.strides[0], range.rows,
                            worker.scratch, tile);

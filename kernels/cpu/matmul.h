@@ -21,6 +21,7 @@ struct WeightTile {
 /// finishes each tile (bias, residual, activation) while it is in the first cache.
 class Matmul {
 public:
+    /// \pre every weight that comes was shown to chooseProducts before, when the level has bfloatPanel
     Matmul(const LevelKernels &level, ThreadPool &pool)
         : m_level(level)
         , m_pool(pool)
@@ -41,19 +42,38 @@ public:
     void gated(std::span<const WeightTile> tiles, Activation activation, const TensorView &x, const TensorView &out,
                const std::int64_t *outRows);
 
+    /// Measures, once for each type and width, whether products of many rows with floats in bfloat16 are faster.
+    void chooseProducts(const PackedPanels &weight);
+    /// Whether they are for some of the weights shown.
+    [[nodiscard]] bool usesBfloat() const;
+
 private:
     struct Worker;
+
+    /// Which panels were measured, and whether bfloat16 pays.
+    struct Choice {
+        PanelValues values;
+        std::uint8_t rawType;
+        std::int32_t columns;
+        bool bfloat;
+    };
 
     /// The activations in one order of their columns.
     struct Input {
         AlignedMemory memory;
         TensorView x;
         RoundedActivations rounded;
+        AlignedMemory bfloatMemory;
+        std::uint16_t *bfloat = nullptr; ///< [rows, bfloatStride]
+        std::int64_t bfloatStride = 0;
     };
 
     /// Orders and rounds the activations as the matrices want them.
     void prepare(std::span<const WeightTile> tiles, const TensorView &x);
     [[nodiscard]] TensorView ordered(std::span<const WeightTile> tiles, const TensorView &x, std::size_t input);
+    void roundToBfloat(Input &input);
+    [[nodiscard]] const Choice *choiceOf(const PanelLayout &layout) const;
+    [[nodiscard]] bool takesBfloat(const PanelLayout &layout, int rows) const;
     void panelProducts(const PackedPanels::Panel &panel, std::int64_t index, const RowRange &range, Worker &worker,
                        float *tile);
     /// A tile's rows to their places in `out`.
@@ -65,6 +85,7 @@ private:
     const LevelKernels &m_level;
     ThreadPool &m_pool;
     std::vector<AlignedMemory> m_workers;
+    std::vector<Choice> m_choices;
     std::vector<Input> m_inputs; ///< by PackedPanels::Panel::input
 };
 

@@ -17,6 +17,7 @@ private slots:
     void sleepingWorkersWake();
     void exceptionReachesCaller();
     void threadsChange();
+    void someThreadsRest();
 };
 
 void TestThreadPool::everyPartRunsOnce_data()
@@ -43,6 +44,34 @@ void TestThreadPool::everyPartRunsOnce()
     });
     QCOMPARE(runs, std::vector<int>(static_cast<std::size_t>(parts), 1));
     QVERIFY(!workerOutside);
+}
+
+/// Workers that are not used take no part, also while jobs follow one another, and come back when they are wanted.
+void TestThreadPool::someThreadsRest()
+{
+    kernels::ThreadPool pool(4);
+    for (const int used : {4, 2, 1, 3, 4}) {
+        pool.useThreads(used);
+        QCOMPARE(pool.threads(), used);
+        QCOMPARE(pool.most(), 4);
+        std::atomic<int> highest = 0;
+        std::atomic<int> runs = 0;
+        for (int job = 0; job < 200; ++job) {
+            const auto body = [&](int, int worker) {
+                ++runs;
+                int seen = highest.load();
+                while (worker > seen && !highest.compare_exchange_weak(seen, worker)) {
+                }
+            };
+            if (job % 2 == 0)
+                pool.run(9, body);
+            else
+                pool.runStretches(9, body);
+        }
+        QCOMPARE(runs.load(), 200 * 9);
+        QVERIFY2(highest.load() < used, qPrintable(QString::number(highest.load())));
+    }
+    pool.useThreads(1); // ends while threads rest
 }
 
 void TestThreadPool::manyShortJobs()
