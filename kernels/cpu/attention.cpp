@@ -55,12 +55,13 @@ std::vector<Item> listTiles(const AttentionCall &call)
     return items;
 }
 
-void runWhole(const AttentionCall &call, const Item &item, AlignedMemory &memory)
+void runWhole(const AttentionCall &call, const Item &item, const AttentionSplit *next, AlignedMemory &memory)
 {
     AttentionTile tile(call, item.rows, memory);
     tile.totalState().clear(tile.rows(), call.valueStride());
     for (int split = item.firstSplit; split < item.lastSplit; ++split) {
-        tile.attendSplit(split, tile.splitState());
+        const AttentionSplit more{item.rows, split + 1};
+        tile.attendSplit(split, tile.splitState(), split + 1 < item.lastSplit ? &more : next);
         tile.blend(tile.splitState(), tile.totalState());
     }
     tile.finish(tile.totalState());
@@ -112,14 +113,25 @@ void Attention::run(const TensorView &q, const KvLayer &layer, const PagedBatch 
             partial += size;
         }
     }
-    m_pool.run(static_cast<int>(work.size()), [&](int part, int thread) {
-        const Item &item = work[static_cast<std::size_t>(part)];
+    const auto attend = [&](int part, int thread) {
+        const auto index = static_cast<std::size_t>(part);
+        const Item &item = work[index];
+        AttentionSplit next;
+        if (index + 1 < work.size())
+            next = {work[index + 1].rows, work[index + 1].firstSplit};
+        const AttentionSplit *following = index + 1 < work.size() ? &next : nullptr;
         AlignedMemory &memory = m_workers[static_cast<std::size_t>(thread)];
         if (item.partial == nullptr)
-            return runWhole(call, item, memory);
+            return runWhole(call, item, following, memory);
         AttentionTile tile(call, item.rows, memory);
-        tile.attendSplit(item.firstSplit, SoftmaxState::at(item.partial, tile.rows(), call.valueStride()));
-    });
+        tile.attendSplit(item.firstSplit, SoftmaxState::at(item.partial, tile.rows(), call.valueStride()), following);
+    };
+    // Queries of single tokens take stretches, in which what comes next is known; tiles of many, the longest first.
+    const bool single = q.shape[0] == std::ssize(batch.contextLengths);
+    if (single)
+        m_pool.runStretches(static_cast<int>(work.size()), attend);
+    else
+        m_pool.run(static_cast<int>(work.size()), attend);
     m_pool.run(static_cast<int>(shared.size()), [&](int part, int thread) {
         blendPartials(call, shared[static_cast<std::size_t>(part)], m_workers[static_cast<std::size_t>(thread)]);
     });

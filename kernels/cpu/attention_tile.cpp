@@ -21,17 +21,6 @@ bool readsDirectly(const AttentionCall &call, int rows)
     return rows <= directRows && call.shape.headDim % panelRows == 0;
 }
 
-/// Asks for stored rows ahead of their use: tiles lie in blocks that the hardware's own guesses do not connect.
-void prefetch(const KvTile &tile, int keys)
-{
-    constexpr std::int64_t line = 64;
-    for (int g = 0; g * kvGroupKeys < keys; ++g) {
-        const auto *rows = static_cast<const std::byte *>(tile.groups[g]);
-        for (std::int64_t at = 0; at < kvGroupKeys * tile.rowBytes; at += line)
-            __builtin_prefetch(rows + at);
-    }
-}
-
 } // namespace
 
 KvValues kvValuesOf(DType type)
@@ -116,7 +105,7 @@ void AttentionTile::loadQueries()
     }
 }
 
-KvTile AttentionTile::storedTile(int side, int firstKey, int keys) const
+KvTile AttentionTile::storedTile(const AttentionRows &rows, int side, int firstKey, int keys) const
 {
     const KvLayer &layer = m_call.layer;
     const DType type = side == 0 ? layer.keyType : layer.valueType;
@@ -124,23 +113,23 @@ KvTile AttentionTile::storedTile(int side, int firstKey, int keys) const
     tile.rowBytes = static_cast<std::int64_t>(kvRowBytes(type, layer.headDim));
     tile.values = kvValuesOf(type);
     const int *table = m_call.batch.blockTables.data()
-        + static_cast<std::size_t>(m_rows.sequence) * static_cast<std::size_t>(m_call.batch.maxBlocks);
+        + static_cast<std::size_t>(rows.sequence) * static_cast<std::size_t>(m_call.batch.maxBlocks);
     for (int g = 0; g * kvGroupKeys < keys; ++g) {
         const int key = firstKey + g * kvGroupKeys;
         const int listed = table[key / layer.blockTokens];
         const int block = listed >= 0 && listed < layer.blocks ? listed : 0; // before the window, never counted
-        const std::byte *rows = side == 0 ? layer.keys(block, m_rows.kvHead) : layer.values(block, m_rows.kvHead);
-        tile.groups[g] = rows + key % layer.blockTokens * tile.rowBytes;
+        const std::byte *first = side == 0 ? layer.keys(block, rows.kvHead) : layer.values(block, rows.kvHead);
+        tile.groups[g] = first + key % layer.blockTokens * tile.rowBytes;
     }
     return tile;
 }
 
 void AttentionTile::scoreTile(int firstKey, int keys)
 {
-    const KvTile tile = storedTile(0, firstKey, keys);
+    const KvTile tile = storedTile(m_rows, 0, firstKey, keys);
     const int groups = roundUp(keys, kvGroupKeys) / kvGroupKeys;
     if (m_directKeys) {
-        m_call.level.scoreKeys(tile, groups, m_dim, m_queries, rows(), m_scores);
+        m_call.level.scoreKeys(tile, m_ahead[0], groups, m_dim, m_queries, rows(), m_scores);
         return;
     }
     m_call.level.loadKeys(tile, groups, m_dim, m_keys);
@@ -191,7 +180,7 @@ void AttentionTile::weighTile(int firstKey, int keys, const SoftmaxState &state)
 void AttentionTile::sumValues(int firstKey, int keys, const SoftmaxState &state)
 {
     const int group = m_call.groupHeads();
-    const KvTile tile = storedTile(1, firstKey, keys);
+    const KvTile tile = storedTile(m_rows, 1, firstKey, keys);
     if (!m_directValues)
         m_call.level.loadValues(tile, keys, m_dim, m_values, m_storedStride);
     for (int token = 0; token < m_rows.tokens;) {
@@ -206,7 +195,8 @@ void AttentionTile::sumValues(int firstKey, int keys, const SoftmaxState &state)
         const float *weights = m_scores + token * group * keyTile;
         float *sums = state.values + static_cast<std::int64_t>(token) * group * m_valueStride;
         if (m_directValues && seen.begin < seen.end)
-            m_call.level.sumValues(tile, seen.begin, seen.end, weights, (last - token) * group, sums, m_valueStride);
+            m_call.level.sumValues(tile, m_ahead[1], seen.begin, seen.end, weights, (last - token) * group, sums,
+                                   m_valueStride);
         for (int c = 0; c < m_valueStride && seen.begin < seen.end && !m_directValues; c += panelRows)
             m_call.level.outerProducts(m_values + seen.begin * m_storedStride + c, m_storedStride,
                                        seen.end - seen.begin, weights + seen.begin, keyTile, (last - token) * group,
@@ -215,21 +205,34 @@ void AttentionTile::sumValues(int firstKey, int keys, const SoftmaxState &state)
     }
 }
 
-void AttentionTile::attendSplit(int split, const SoftmaxState &state)
+AttentionTile::KeyRange AttentionTile::keysOf(const AttentionRows &rows, int split) const
+{
+    const int needed = m_call.firstKey(m_call.position(rows.sequence, rows.firstToken));
+    const int end = m_call.position(rows.sequence, rows.firstToken + rows.tokens - 1) + 1;
+    return {std::max(split * splitKeys, needed / keyTile * keyTile), std::min(end, (split + 1) * splitKeys)};
+}
+
+void AttentionTile::lookAhead(const AttentionRows &rows, const KeyRange &range)
+{
+    const int keys = std::min(keyTile, range.end - range.begin);
+    m_ahead[0] = m_directKeys ? storedTile(rows, 0, range.begin, keys) : KvTile{};
+    m_ahead[1] = m_directValues ? storedTile(rows, 1, range.begin, keys) : KvTile{};
+}
+
+void AttentionTile::attendSplit(int split, const SoftmaxState &state, const AttentionSplit *next)
 {
     state.clear(rows(), m_valueStride);
-    const int firstNeeded = m_call.firstKey(m_call.position(m_rows.sequence, m_rows.firstToken));
-    const int end = m_call.position(m_rows.sequence, m_rows.firstToken + m_rows.tokens - 1) + 1;
-    for (int key = split * splitKeys; key < std::min(end, (split + 1) * splitKeys); key += keyTile) {
-        if (key + keyTile <= firstNeeded)
-            continue;
-        const int keys = std::min(keyTile, end - key);
-        if (m_directKeys)
-            prefetch(storedTile(1, key, keys), keys);
+    const KeyRange range = keysOf(m_rows, split);
+    for (int key = range.begin; key < range.end; key += keyTile) {
+        const int keys = std::min(keyTile, range.end - key);
+        if (key + keys < range.end)
+            lookAhead(m_rows, {key + keys, range.end});
+        else if (next != nullptr)
+            lookAhead(next->rows, keysOf(next->rows, next->split));
+        else
+            lookAhead(m_rows, {0, 0});
         scoreTile(key, keys);
         weighTile(key, keys, state);
-        if (const int next = std::min(keyTile, end - key - keys); next > 0 && m_directKeys)
-            prefetch(storedTile(0, key + keys, next), next);
         sumValues(key, keys, state);
     }
 }

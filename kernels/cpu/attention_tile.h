@@ -43,6 +43,12 @@ struct AttentionRows {
     int tokens = 0;
 };
 
+/// The keys of one split that some rows see.
+struct AttentionSplit {
+    AttentionRows rows;
+    int split = 0;
+};
+
 /// Running softmax of some rows: weighted values [rows, valueStride], largest score and sum of weights, [rows] each.
 struct SoftmaxState {
     float *values;
@@ -61,8 +67,9 @@ class AttentionTile {
 public:
     AttentionTile(const AttentionCall &call, const AttentionRows &rows, AlignedMemory &memory);
 
-    /// Attention of the rows to the keys of one split, into `state`, which is cleared first.
-    void attendSplit(int split, const SoftmaxState &state);
+    /// Attention of the rows to the keys of one split, into `state`, which is cleared first. `next`, unless null, is
+    /// what this thread will probably do then: its first keys and values are fetched.
+    void attendSplit(int split, const SoftmaxState &state, const AttentionSplit *next);
     /// Blends a split's result into `total`.
     void blend(const SoftmaxState &split, const SoftmaxState &total) const;
     /// Divides by the sums (sinks included) and writes the rows out.
@@ -79,9 +86,17 @@ private:
         int end;
     };
 
+    struct KeyRange {
+        int begin;
+        int end;
+    };
+
     void loadQueries();
     /// Keys (side 0) or values (side 1) of positions from `firstKey` on.
-    [[nodiscard]] KvTile storedTile(int side, int firstKey, int keys) const;
+    [[nodiscard]] KvTile storedTile(const AttentionRows &rows, int side, int firstKey, int keys) const;
+    [[nodiscard]] KeyRange keysOf(const AttentionRows &rows, int split) const;
+    /// Has the first tile of a range fetched while the next one is worked on.
+    void lookAhead(const AttentionRows &rows, const KeyRange &range);
     void scoreTile(int firstKey, int keys);
     void weighTile(int firstKey, int keys, const SoftmaxState &state);
     void weighRow(int row, const Seen &seen, int keys, const SoftmaxState &state);
@@ -95,10 +110,11 @@ private:
     int m_storedStride;
     bool m_directKeys; ///< without widening
     bool m_directValues;
-    float *m_queries; ///< [rows, dim], scaled
-    float *m_scores;  ///< [rows, keyTile]
-    float *m_keys;    ///< [dim rounded up to 8, keyTile]
-    float *m_values;  ///< [keyTile, storedStride]
+    KvTile m_ahead[2]{}; ///< keys and values to fetch
+    float *m_queries;    ///< [rows, dim], scaled
+    float *m_scores;     ///< [rows, keyTile]
+    float *m_keys;       ///< [dim rounded up to 8, keyTile]
+    float *m_values;     ///< [keyTile, storedStride]
     SoftmaxState m_split{};
     SoftmaxState m_total{};
 };

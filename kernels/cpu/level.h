@@ -131,7 +131,7 @@ enum class KvValues : std::uint8_t { Float, Half, Brain, Quant8, E4m3 };
 
 /// Stored keys or values of one head at up to 64 positions in a row.
 struct KvTile {
-    const void *groups[kvTileKeys / kvGroupKeys]; ///< the first row of each 8 positions
+    const void *groups[kvTileKeys / kvGroupKeys]; ///< the first row of each 8 positions; null after the last ones
     std::int64_t rowBytes;
     KvValues values;
 };
@@ -185,13 +185,15 @@ struct LevelKernels {
     /// Values of the first `count` positions to target [count, stride]; elements from n to `stride` become 0.
     void (*loadValues)(const KvTile &tile, int count, int n, float *target, std::int64_t stride);
     /// scores[r x kvTileKeys + position] = sum over i of queries[r x n + i] x key element i, as outerProducts does from
-    /// loaded keys, for at most directRows rows. Null: no way without loading. \pre n % 16 == 0, keys are not Float
-    void (*scoreKeys)(const KvTile &tile, int groups, int n, const float *queries, int rows, float *scores);
+    /// loaded keys, for at most directRows rows. Null: no way without loading. Meanwhile `ahead` is fetched.
+    /// \pre n % 16 == 0, keys are not Float
+    void (*scoreKeys)(const KvTile &tile, const KvTile &ahead, int groups, int n, const float *queries, int rows,
+                      float *scores);
     /// out[r x stride + c] += sum over positions [begin, end) of weights[r x kvTileKeys + position] x value element c,
-    /// as outerProducts does from loaded values. Null: no way without loading. \pre rows of at least `stride` elements,
-    /// stride % 16 == 0
-    void (*sumValues)(const KvTile &tile, int begin, int end, const float *weights, int rows, float *out,
-                      std::int64_t stride);
+    /// as outerProducts does from loaded values. Null: no way without loading. Meanwhile `ahead` is fetched.
+    /// \pre rows of at least `stride` elements, stride % 16 == 0
+    void (*sumValues)(const KvTile &tile, const KvTile &ahead, int begin, int end, const float *weights, int rows,
+                      float *out, std::int64_t stride);
     /// Largest of scores[0, n); n a multiple of 16
     float (*largest)(const float *scores, int n);
     /// scores[i] = exp(scores[i] - shift); returns the sum; n a multiple of 16

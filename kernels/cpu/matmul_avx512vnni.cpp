@@ -14,6 +14,7 @@ using I = __m512i;
 using Z = __m512;
 
 constexpr int mostRows = 8;
+constexpr int fetchBytes = 8192; // best of 1024..8192 at 4 to 32 rows
 
 inline __attribute__((always_inline)) I quad(const std::int8_t *p)
 {
@@ -53,54 +54,72 @@ inline __attribute__((always_inline)) I startOf(const BlockRecord &block, const 
     return _mm512_setzero_si512();
 }
 
-/// R activation rows x 16 outputs; Halves: scales of 16 instead of 32. Row m is row places[m] of `out`, or row m.
-template<int R, Source S, bool HasMin, bool Halves>
+inline __attribute__((always_inline)) Z halves(const std::uint8_t *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)));
+}
+
+/// R activation rows x 16 outputs; Halves: scales of 16 instead of 32; Stored: scales are fp16 behind a block's lines.
+/// Terms: of one block, rows places[0..R) of `out`. Else bytes of the panel are fetched `ahead` of their use.
+template<int R, Source S, bool HasMin, bool Halves, bool Stored, bool Terms>
 __attribute__((noinline)) void tile(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, bool first,
-                                    float *out, const std::uint8_t *places)
+                                    float *out, const std::uint8_t *places, std::int64_t ahead)
 {
     constexpr int groups = Halves ? 2 : 1;
     constexpr int lines = 8 / groups;
+    constexpr int storedLines = S == Source::Nibbles ? 4 : 8;
+    const std::int64_t stride = Terms ? blockWidth : x.stride; // known strides save half the instructions of a block
+    const std::int64_t blocksPerRow = Terms ? 1 : x.blocksPerRow;
     Z f[R];
 #pragma GCC unroll 16
     for (int m = 0; m < R; ++m)
-        f[m] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(out + (places != nullptr ? places[m] : m) * panelRows);
+        f[m] = !Terms && first ? _mm512_setzero_ps() : _mm512_loadu_ps(out + (Terms ? places[m] : m) * panelRows);
     const std::int8_t *a = x.numbers + offset * blockWidth;
-    for (int b = 0; b < slice.blocks; ++b) {
+    const int blocks = Terms ? 1 : slice.blocks;
+    for (int b = 0; b < blocks; ++b) {
         const std::uint8_t *block = slice.lines + b * slice.bytesPerBlock;
 #pragma GCC unroll 2
         for (int g = 0; g < groups; ++g) {
             I sum[R];
 #pragma GCC unroll 16
             for (int m = 0; m < R; ++m) {
-                const std::int64_t at = m * x.blocksPerRow + offset + b;
+                const std::int64_t at = m * blocksPerRow + offset + b;
                 sum[m] = startOf<S, HasMin>(x.blocks[at], Halves ? x.halves + at * 2 + g : nullptr);
             }
 #pragma GCC unroll 8
             for (int i = 0; i < lines; ++i) {
                 const int line = g * lines + i;
+                if (!Terms && line < storedLines)
+                    _mm_prefetch(reinterpret_cast<const char *>(block) + ahead + line * lineBytes, _MM_HINT_T1);
                 I w = lineOf<S>(block, line);
                 hide(w);
 #pragma GCC unroll 16
                 for (int m = 0; m < R; ++m)
-                    sum[m] = _mm512_dpbusd_epi32(sum[m], w, quad(a + m * x.stride + b * 32 + line * 4));
+                    sum[m] = _mm512_dpbusd_epi32(sum[m], w, quad(a + m * stride + b * 32 + line * 4));
             }
-            const Z scales = _mm512_load_ps(slice.scales + (b * groups + g) * panelRows);
+            const int column = (b * groups + g) * panelRows;
+            const std::uint8_t *stored = block + storedLines * lineBytes;
+            if constexpr (Stored && !Terms)
+                _mm_prefetch(reinterpret_cast<const char *>(stored) + ahead, _MM_HINT_T1);
+            const Z scales = Stored ? halves(stored) : _mm512_load_ps(slice.scales + column);
+            Z mins = _mm512_setzero_ps();
+            if constexpr (HasMin)
+                mins = Stored ? halves(stored + 2 * panelRows) : _mm512_load_ps(slice.mins + column);
 #pragma GCC unroll 16
             for (int m = 0; m < R; ++m) {
-                const std::int64_t at = m * x.blocksPerRow + offset + b;
+                const std::int64_t at = m * blocksPerRow + offset + b;
                 f[m] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[m]),
                                        _mm512_mul_ps(scales, _mm512_set1_ps(x.blocks[at].scale)), f[m]);
                 if constexpr (HasMin) {
                     const float scaledSum = Halves ? x.halves[at * 2 + g].scaledSum : x.blocks[at].scaledSum;
-                    f[m] = _mm512_fmadd_ps(_mm512_load_ps(slice.mins + (b * groups + g) * panelRows),
-                                           _mm512_set1_ps(scaledSum), f[m]);
+                    f[m] = _mm512_fmadd_ps(mins, _mm512_set1_ps(scaledSum), f[m]);
                 }
             }
         }
     }
 #pragma GCC unroll 16
     for (int m = 0; m < R; ++m)
-        _mm512_storeu_ps(out + (places != nullptr ? places[m] : m) * panelRows, f[m]);
+        _mm512_storeu_ps(out + (Terms ? places[m] : m) * panelRows, f[m]);
 }
 
 QuantRows rowsFrom(const QuantRows &x, int row)
@@ -109,37 +128,57 @@ QuantRows rowsFrom(const QuantRows &x, int row)
             x.halves == nullptr ? nullptr : x.halves + row * x.blocksPerRow * 2, x.stride, x.blocksPerRow};
 }
 
-using Tile = void (*)(const PanelSlice &, const QuantRows &, std::int64_t, bool, float *, const std::uint8_t *);
+using Tile = void (*)(const PanelSlice &, const QuantRows &, std::int64_t, bool, float *, const std::uint8_t *,
+                      std::int64_t);
 
-/// Tiles[n] takes n rows.
-template<Source S, bool HasMin, bool Halves>
-constexpr Tile tiles[mostRows + 1] = {nullptr,
-                                      tile<1, S, HasMin, Halves>,
-                                      tile<2, S, HasMin, Halves>,
-                                      tile<3, S, HasMin, Halves>,
-                                      tile<4, S, HasMin, Halves>,
-                                      tile<5, S, HasMin, Halves>,
-                                      tile<6, S, HasMin, Halves>,
-                                      tile<7, S, HasMin, Halves>,
-                                      tile<8, S, HasMin, Halves>};
+/// Tiles that take as many rows as their place tells.
+struct Tiles {
+    Tile rows[mostRows + 1];
+    Tile terms[mostRows + 1];
+};
 
-const Tile *tilesOf(const PanelLayout &layout)
+template<Source S, bool HasMin, bool Halves, bool Stored>
+constexpr Tiles tiles = {{nullptr, tile<1, S, HasMin, Halves, Stored, false>, tile<2, S, HasMin, Halves, Stored, false>,
+                          tile<3, S, HasMin, Halves, Stored, false>, tile<4, S, HasMin, Halves, Stored, false>,
+                          tile<5, S, HasMin, Halves, Stored, false>, tile<6, S, HasMin, Halves, Stored, false>,
+                          tile<7, S, HasMin, Halves, Stored, false>, tile<8, S, HasMin, Halves, Stored, false>},
+                         {nullptr, tile<1, S, HasMin, Halves, Stored, true>, tile<2, S, HasMin, Halves, Stored, true>,
+                          tile<3, S, HasMin, Halves, Stored, true>, tile<4, S, HasMin, Halves, Stored, true>,
+                          tile<5, S, HasMin, Halves, Stored, true>, tile<6, S, HasMin, Halves, Stored, true>,
+                          tile<7, S, HasMin, Halves, Stored, true>, tile<8, S, HasMin, Halves, Stored, true>}};
+
+/// Splitting nibbles costs no more than loading bytes that were split before, so only other forms are unpacked.
+bool isDirect(const PanelLayout &layout)
+{
+    return layout.values == PanelValues::Small || layout.byteLines != 0;
+}
+
+template<Source S, bool HasMin> const Tiles &directTiles(const PanelLayout &layout)
+{
+    return layout.scales == PanelScales::Half ? tiles<S, HasMin, false, true> : tiles<S, HasMin, false, false>;
+}
+
+const Tiles &tilesOf(const PanelLayout &layout)
 {
     if (layout.values == PanelValues::Small)
-        return layout.hasMin ? tiles<Source::Nibbles, true, false> : tiles<Source::Nibbles, false, false>;
+        return layout.hasMin ? directTiles<Source::Nibbles, true>(layout) : directTiles<Source::Nibbles, false>(layout);
+    if (layout.byteLines != 0)
+        return directTiles<Source::SignedBytes, false>(layout);
     if (layout.values == PanelValues::Unsigned)
-        return layout.groupWidth == 16 ? tiles<Source::UnsignedBytes, true, true>
-                                       : tiles<Source::UnsignedBytes, true, false>;
-    return layout.groupWidth == 16 ? tiles<Source::SignedBytes, false, true> : tiles<Source::SignedBytes, false, false>;
+        return layout.groupWidth == 16 ? tiles<Source::UnsignedBytes, true, true, false>
+                                       : tiles<Source::UnsignedBytes, true, false, false>;
+    return layout.groupWidth == 16 ? tiles<Source::SignedBytes, false, true, false>
+                                   : tiles<Source::SignedBytes, false, false, false>;
 }
 
 /// The blocks of a slice for all rows, then the second terms of each block for the rows that have them.
-void addSlice(const Tile *run, const PanelSlice &slice, int firstBlock, int groups, const QuantRows &x,
+void addSlice(const Tiles &run, const PanelSlice &slice, int firstBlock, int groups, const QuantRows &x,
               const SecondTerms &second, int rows, float *out)
 {
     for (int m = 0; m < rows; m += mostRows) {
         const int step = rows - m < mostRows ? rows - m : mostRows;
-        run[step](slice, rowsFrom(x, m), firstBlock, firstBlock == 0, out + m * panelRows, nullptr);
+        run.rows[step](slice, rowsFrom(x, m), firstBlock, firstBlock == 0, out + m * panelRows, nullptr,
+                       m == 0 ? fetchBytes : 0);
     }
     for (int b = 0; b < slice.blocks; ++b) {
         const std::int64_t group = static_cast<std::int64_t>(b) * groups * panelRows;
@@ -150,9 +189,12 @@ void addSlice(const Tile *run, const PanelSlice &slice, int firstBlock, int grou
                                slice.bytesPerBlock,
                                0};
         const int last = second.starts[firstBlock + b + 1];
-        for (int t = second.starts[firstBlock + b]; t < last; t += mostRows) {
-            const int step = last - t < mostRows ? last - t : mostRows;
-            run[step](block, rowsFrom(second.terms, t), 0, false, out, second.rows + t);
+        // Steps of like size: a tile of a row or two takes nearly as long as one of eight.
+        for (int t = second.starts[firstBlock + b]; t < last;) {
+            const int left = last - t;
+            const int step = left / ((left + mostRows - 1) / mostRows);
+            run.terms[step](block, rowsFrom(second.terms, t), 0, false, out, second.rows + t, 0);
+            t += step;
         }
     }
 }
@@ -163,15 +205,16 @@ void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const Quan
     const bool raw = layout.scales == PanelScales::Raw;
     if (rows == 1 && !raw)
         return rowProductsAvx512Vnni(layout, panel, x, second, tile);
-    // Splitting nibbles costs no more than loading bytes that were split before, so only other forms are unpacked.
-    const bool direct = layout.values == PanelValues::Small || layout.byteLines != 0;
-    const Tile *run = tilesOf(layout);
+    const bool direct = isDirect(layout);
+    const Tiles &run = tilesOf(layout);
     for (int b = 0; b < layout.blocks; b += quantSliceBlocks) {
         const int count = layout.blocks - b < quantSliceBlocks ? layout.blocks - b : quantSliceBlocks;
         const std::uint8_t *block = panel + layout.linesAt + static_cast<std::int64_t>(b) * layout.blockBytes;
-        unpackPanelAvx2(layout, panel, b, count, raw ? scratch.lines : nullptr, scratch.scales, scratch.mins);
+        // Lines first: scales are a line here and there, which no stream would fetch.
         if (!direct && !raw)
             unpackLinesAvx512Vnni(layout, block, count, scratch.lines);
+        if (!direct || layout.scales != PanelScales::Half)
+            unpackPanelAvx2(layout, panel, b, count, raw ? scratch.lines : nullptr, scratch.scales, scratch.mins);
         const PanelSlice slice{direct ? block : scratch.lines,
                                scratch.scales,
                                layout.hasMin ? scratch.mins : nullptr,

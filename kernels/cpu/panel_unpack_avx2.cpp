@@ -7,6 +7,8 @@ namespace kernels {
 
 namespace {
 
+constexpr int fetchBytes = 8192;
+
 using I = __m256i;
 
 I load(const std::uint8_t *p)
@@ -153,6 +155,8 @@ void unpackLines(const PanelLayout &layout, const std::uint8_t *block, int count
     const UnpackHalf unpack = unpackerOf(layout);
     const I table = tableOf(layout.values);
     for (int b = 0; b < count; ++b, block += layout.blockBytes) {
+        for (int i = 0; i < layout.blockBytes; i += lineBytes)
+            _mm_prefetch(reinterpret_cast<const char *>(block) + fetchBytes + i, _MM_HINT_T1);
         unpack(block, table, lines + b * 512);
         unpack(block + 32, table, lines + b * 512 + 32);
     }
@@ -168,6 +172,8 @@ void unpackPanelAvx2(const PanelLayout &layout, const std::uint8_t *panel, int f
         return;
     }
     const std::uint8_t *block = panel + layout.linesAt + static_cast<std::int64_t>(first) * layout.blockBytes;
+    if (lines != nullptr) // first: scales are a line here and there, which no stream would fetch
+        unpackLines(layout, block, count, lines);
     if (layout.scales == PanelScales::Half)
         unpackHalfScales(layout, block, count, scales, mins);
     else if (layout.scales == PanelScales::Single)
@@ -176,8 +182,6 @@ void unpackPanelAvx2(const PanelLayout &layout, const std::uint8_t *panel, int f
         unpackExponents(layout, block, count, scales);
     else
         unpackSuperScales(layout, panel, first, count, scales, mins);
-    if (lines != nullptr)
-        unpackLines(layout, block, count, lines);
 }
 
 } // namespace kernels

@@ -13,6 +13,8 @@ namespace {
 using I = __m512i;
 using Z = __m512;
 
+constexpr int fetchBytes = 8192;
+
 inline __attribute__((always_inline)) I quad(const std::int8_t *p)
 {
     int value;
@@ -284,6 +286,9 @@ void unpack(const std::uint8_t *block, int blockBytes, int count, I table, I off
         _mm512_store_si512(lines + line * lineBytes, _mm512_sub_epi8(value, offset));
     };
     for (int b = 0; b < count; ++b, block += blockBytes, lines += 8 * lineBytes) {
+#pragma GCC unroll 8
+        for (int i = 0; i <= K::lines; ++i) // there is time between two panels, unlike at one row
+            _mm_prefetch(reinterpret_cast<const char *>(block) + fetchBytes + i * lineBytes, _MM_HINT_T1);
         store(0, lineOf<K, 0>(block, table));
         store(1, lineOf<K, 1>(block, table));
         store(2, lineOf<K, 2>(block, table));
