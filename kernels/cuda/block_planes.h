@@ -4,11 +4,19 @@
 #include "kernels/dtype.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 /// How blocks of a file are split for the device: the numbers of all blocks into one plane, so that they are aligned,
 /// and what is left of them, scales and the like, into another.
 namespace kernels::cuda {
+
+/// How a body's numbers stand.
+enum class BodyOrder {
+    File,     ///< as in the block of the file
+    Nibbles,  ///< ascending, eight in a word (arrangedNibbles); in the file 32 of them, the second half above the first
+    Nibbles64 ///< the same, in the file 64 of them
+};
 
 /// Of one block. Bytes [bodyOffset, bodyOffset + bodyBytes) of the file's block are its body, all others, in their
 /// order, its head. Bodies are multiples of 8 bytes.
@@ -17,6 +25,7 @@ struct BlockPlanes {
     int headBytes = 0;
     int bodyBytes = 0;
     int bodyOffset = 0;
+    BodyOrder order = BodyOrder::File;
 };
 
 /// Plain floats are "blocks" of 32. Zeros for a type that the device does not compute with.
@@ -29,10 +38,11 @@ struct BlockPlanes {
     case DType::BF16:
         return {32, 0, 64, 0};
     case DType::Q4_0:
+        return {32, 2, 16, 2, BodyOrder::Nibbles};
     case DType::IQ4_NL:
         return {32, 2, 16, 2};
     case DType::Q4_1:
-        return {32, 4, 16, 4};
+        return {32, 4, 16, 4, BodyOrder::Nibbles};
     case DType::Q5_0:
         return {32, 6, 16, 6};
     case DType::Q5_1:
@@ -44,7 +54,7 @@ struct BlockPlanes {
     case DType::Q3_K:
         return {256, 14, 96, 0};
     case DType::Q4_K:
-        return {256, 16, 128, 16};
+        return {256, 16, 128, 16, BodyOrder::Nibbles64};
     case DType::Q5_K:
         return {256, 16, 160, 16};
     case DType::Q6_K:
@@ -52,13 +62,13 @@ struct BlockPlanes {
     case DType::IQ4_XS:
         return {256, 8, 128, 8};
     case DType::MXFP4:
-        return {32, 1, 16, 1};
+        return {32, 1, 16, 1, BodyOrder::Nibbles};
     case DType::INT2:
         return {32, 5, 8, 5};
     case DType::INT3:
         return {32, 9, 8, 5};
     case DType::INT4:
-        return {32, 5, 16, 5};
+        return {32, 5, 16, 5, BodyOrder::Nibbles};
     case DType::INT8:
     case DType::FP8:
     case DType::FP8_E5M2:
@@ -77,6 +87,38 @@ struct BlockPlanes {
     }
 }
 
+/// Eight numbers, the low four bits of each byte, in a word: number i at bit i % 2 * 16 + i / 2 * 4, so that one mask
+/// leaves two neighbours in the two halves of a word.
+[[nodiscard]] constexpr std::uint32_t arrangedNibbles(std::uint64_t bytes)
+{
+    std::uint32_t word = 0;
+    for (int odd = 0; odd < 2; ++odd) {
+        const std::uint64_t four = bytes >> 8 * odd & 0x000f000f000f000fU;
+        word |= static_cast<std::uint32_t>((four | four >> 12 | four >> 24 | four >> 36) & 0xffffU) << 16 * odd;
+    }
+    return word;
+}
+
+/// Brings a body from the order of the file into that of the device.
+inline void arrangeBody(const BlockPlanes &planes, std::byte *body)
+{
+    if (planes.order == BodyOrder::File)
+        return;
+    const std::size_t chunk = planes.order == BodyOrder::Nibbles ? 16 : 32;
+    for (std::byte *end = body + planes.bodyBytes; body != end; body += chunk) {
+        std::byte arranged[32];
+        for (std::size_t i = 0; i < chunk; i += 8) {
+            std::uint64_t bytes = 0;
+            std::memcpy(&bytes, body + i, sizeof bytes);
+            const std::uint32_t low = arrangedNibbles(bytes);
+            const std::uint32_t high = arrangedNibbles(bytes >> 4);
+            std::memcpy(arranged + i / 2, &low, sizeof low);
+            std::memcpy(arranged + chunk / 2 + i / 2, &high, sizeof high);
+        }
+        std::memcpy(body, arranged, chunk);
+    }
+}
+
 /// Writes head and body of one block of the file.
 inline void splitBlock(const BlockPlanes &planes, const std::byte *block, std::byte *head, std::byte *body)
 {
@@ -84,6 +126,7 @@ inline void splitBlock(const BlockPlanes &planes, const std::byte *block, std::b
     const auto numbers = static_cast<std::size_t>(planes.bodyBytes);
     const auto after = static_cast<std::size_t>(planes.headBytes - planes.bodyOffset);
     std::memcpy(body, block + before, numbers);
+    arrangeBody(planes, body);
     if (before > 0)
         std::memcpy(head, block, before);
     if (after > 0)

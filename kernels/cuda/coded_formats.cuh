@@ -20,9 +20,9 @@ struct MXFP4Format {
         const unsigned exponent = head[0];
         // Half of the scale, as the levels are doubled; the two smallest are below the normal numbers.
         const float scale = __uint_as_float(exponent < 2 ? 0x00200000U << exponent : (exponent - 1) << 23);
-        const auto bytes = ptx::load<uint2>(body + first % 16);
+        const auto word = ptx::load<unsigned>(body + first / 2);
         for (int i = 0; i < 8; ++i)
-            out[i] = scale * numberAt(levels.low, levels.high, nibbleOf(bytes, i, first));
+            out[i] = scale * numberAt(levels.low, levels.high, arrangedNibble(word, i));
     }
 };
 
@@ -35,13 +35,13 @@ template<DType groupType> struct GroupFormat {
     {
         const float scale = floatAt(head);
         const int zero = head[4];
-        const auto bytes = ptx::load<uint2>(body + (type == DType::INT4 ? first % 16 : 0));
+        const auto bytes = ptx::load<uint2>(body + (type == DType::INT4 ? first / 16 * 8 : 0));
         unsigned thirds = 0;
         if constexpr (type == DType::INT3)
             thirds = head[5 + first / 8];
         for (int i = 0; i < 8; ++i) {
             const unsigned number = type == DType::INT4
-                ? nibbleOf(bytes, i, first)
+                ? arrangedNibble(first / 8 % 2 == 0 ? bytes.x : bytes.y, i)
                 : (byteOf(bytes, i) >> first / 8 * 2 & 3U) | (thirds >> i & 1U) << 2;
             out[i] = scale * static_cast<float>(static_cast<int>(number) - zero);
         }

@@ -18,6 +18,12 @@ __device__ __forceinline__ unsigned byteOf(const uint2 &bytes, int i)
     return (i < 4 ? bytes.x : bytes.y) >> 8 * (i % 4) & 0xffU;
 }
 
+/// Word i of four.
+__device__ __forceinline__ unsigned wordOf(const uint4 &words, int i)
+{
+    return i < 2 ? (i == 0 ? words.x : words.y) : (i == 2 ? words.z : words.w);
+}
+
 __device__ __forceinline__ float halfAt(const std::uint8_t *bytes, int index)
 {
     const auto low = static_cast<unsigned>(bytes[2 * index]);
@@ -29,6 +35,12 @@ __device__ __forceinline__ float floatAt(const std::uint8_t *bytes)
 {
     return __uint_as_float(static_cast<unsigned>(bytes[0]) | static_cast<unsigned>(bytes[1]) << 8
                            | static_cast<unsigned>(bytes[2]) << 16 | static_cast<unsigned>(bytes[3]) << 24);
+}
+
+/// Number i of eight in a word of arrangedNibbles.
+__device__ __forceinline__ unsigned arrangedNibble(unsigned word, int i)
+{
+    return word >> (i % 2 * 16 + i / 2 * 4) & 0xfU;
 }
 
 /// Four bits of each of the bytes that hold numbers [first % 16, ..) below and [16 + first % 16, ..) above.

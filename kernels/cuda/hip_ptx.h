@@ -33,6 +33,53 @@ __device__ __forceinline__ void commitCopies() { }
 
 template<int groupsLeft> __device__ __forceinline__ void waitCopies() { }
 
+template<typename V> __device__ __forceinline__ V loadOnce(const void *source)
+{
+    return *static_cast<const V *>(source);
+}
+
+__device__ __forceinline__ uint4 loadOften(const void *source)
+{
+    return *static_cast<const uint4 *>(source);
+}
+
+__device__ __forceinline__ std::uint32_t maskedOr(std::uint32_t word, std::uint32_t mask, std::uint32_t bits)
+{
+    return (word & mask) | bits;
+}
+
+using Halves = _Float16 __attribute__((ext_vector_type(2)));
+
+__device__ __forceinline__ std::uint32_t addHalves(std::uint32_t a, std::uint32_t b)
+{
+    return __builtin_bit_cast(std::uint32_t, __builtin_bit_cast(Halves, a) + __builtin_bit_cast(Halves, b));
+}
+
+__device__ __forceinline__ std::uint32_t multiplyHalves(std::uint32_t a, std::uint32_t b)
+{
+    return __builtin_bit_cast(std::uint32_t, __builtin_bit_cast(Halves, a) * __builtin_bit_cast(Halves, b));
+}
+
+__device__ __forceinline__ std::uint32_t fmaHalves(std::uint32_t a, std::uint32_t b, std::uint32_t c)
+{
+    const auto x = __builtin_bit_cast(Halves, a);
+    const auto y = __builtin_bit_cast(Halves, b);
+    const auto z = __builtin_bit_cast(Halves, c);
+    Halves d = {};
+    for (int i = 0; i < 2; ++i)
+        d[i] = static_cast<_Float16>(__builtin_fmaf16(x[i], y[i], z[i]));
+    return __builtin_bit_cast(std::uint32_t, d);
+}
+
+__device__ __forceinline__ std::uint32_t permuteBytes(std::uint32_t low, std::uint32_t high, std::uint32_t selector)
+{
+    const std::uint64_t bytes = std::uint64_t{high} << 32 | low;
+    std::uint32_t d = 0;
+    for (unsigned i = 0; i < 4; ++i)
+        d |= static_cast<std::uint32_t>(bytes >> 8 * (selector >> 4 * i & 7U) & 0xffU) << 8 * i;
+    return d;
+}
+
 __device__ __forceinline__ float exp2Fast(float x)
 {
     return exp2f(x);

@@ -29,13 +29,18 @@ template<bool fifthBit> struct Q45KFormat {
         const uint2 factors = factorsOf(head + 4, block);
         const float scale = halfAt(head, 0) * static_cast<float>(factors.x);
         const float minimum = halfAt(head, 1) * static_cast<float>(factors.y);
-        const auto nibbles = ptx::load<uint2>(body + (fifthBit ? 32 : 0) + first / 64 * 32 + first % 32);
-        uint2 bits = make_uint2(0, 0);
-        if constexpr (fifthBit)
-            bits = ptx::load<uint2>(body + first % 32);
-        for (int i = 0; i < 8; ++i) {
-            const unsigned number = (byteOf(nibbles, i) >> block % 2 * 4 & 0xfU) | (byteOf(bits, i) >> block & 1U) << 4;
-            out[i] = scale * static_cast<float>(number) - minimum;
+        if constexpr (fifthBit) {
+            const auto nibbles = ptx::load<uint2>(body + 32 + first / 64 * 32 + first % 32);
+            const auto bits = ptx::load<uint2>(body + first % 32);
+            for (int i = 0; i < 8; ++i) {
+                const unsigned number =
+                    (byteOf(nibbles, i) >> block % 2 * 4 & 0xfU) | (byteOf(bits, i) >> block & 1U) << 4;
+                out[i] = scale * static_cast<float>(number) - minimum;
+            }
+        } else {
+            const auto word = ptx::load<unsigned>(body + first / 2);
+            for (int i = 0; i < 8; ++i)
+                out[i] = scale * static_cast<float>(arrangedNibble(word, i)) - minimum;
         }
     }
 };

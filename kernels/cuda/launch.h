@@ -78,7 +78,7 @@ struct CastRows {
     void *numbers = nullptr; ///< [rows, terms, columns] __half or __nv_bfloat16
     float *scales = nullptr; ///< [rows]
     int rows = 0;
-    int columns = 0; ///< as x, filled up with zeros to a multiple of 32
+    int columns = 0; ///< as x, filled up with zeros to a multiple of 128
     int terms = 1;
 };
 /// order: column k of the result is column order[k] of x; null = as they stand.
@@ -91,7 +91,7 @@ struct WeightView {
     const std::byte *body = nullptr;
     const std::byte *head = nullptr;
     int rows = 0;
-    int columns = 0;     ///< filled up with zeros to a multiple of 32
+    int columns = 0;     ///< filled up with zeros to a multiple of 128
     float factor = 1.0F; ///< power of two that the weights are multiplied by to lie well within a half
 };
 /// Where products go.
@@ -106,6 +106,12 @@ struct ProductTarget {
 [[nodiscard]] bool wantsBf16(DType type);
 /// out = x Wᵀ for weights other than F32.
 void launchProducts(const WeightView &weight, const CastRows &x, const ProductTarget &target, StreamHandle stream);
+/// Rows [firstRow, firstRow + rows) of the weight times its factor, as halves [rows, columns]; not for F32 and BF16.
+void launchExpand(const WeightView &weight, int firstRow, int rows, std::uint16_t *out, StreamHandle stream);
+/// What follows a product of cast rows with weights times `factor`: sums [rows of x, columns of the target] become
+/// outputs.
+void launchFinishProducts(const float *sums, float factor, const CastRows &x, const ProductTarget &target,
+                          StreamHandle stream);
 /// out = x Wᵀ for F32 weights.
 void launchFloatProducts(const WeightView &weight, const RowSpan &x, const ProductTarget &target, StreamHandle stream);
 /// Columns [0, columns of out) of out[i] = row ids[i] - firstRow of the weight, where that is one of its rows.

@@ -7,35 +7,81 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <optional>
 
 namespace kernels::cuda {
 
 namespace {
 
+/// At least the size of the largest weight of a block, and of the terms that the kernels make it of; none for types
+/// whose numbers have to be looked at.
+std::optional<float> sizeOfBlock(DType type, const std::byte *block)
+{
+    const auto half = [block](std::size_t index) {
+        std::uint16_t bits = 0;
+        std::memcpy(&bits, block + 2 * index, sizeof bits);
+        return std::fabs(halfToFloat(bits));
+    };
+    switch (type) {
+    case DType::Q4_0:
+        return 8.0F * half(0);
+    case DType::Q4_1:
+        return 15.0F * half(0) + half(1);
+    case DType::Q8_0:
+        return 128.0F * half(0);
+    case DType::Q4_K:
+        return 63.0F * 15.0F * half(0) + 63.0F * half(1);
+    case DType::INT4: {
+        float scale = 0.0F;
+        std::memcpy(&scale, block, sizeof scale);
+        return std::fabs(scale) * std::max(15.0F, static_cast<float>(std::to_integer<int>(block[4])));
+    }
+    default:
+        return std::nullopt;
+    }
+}
+
+/// Of numbers that are not infinite.
+float largestOf(const WeightPart &part)
+{
+    const auto elements = static_cast<std::size_t>(info(part.type).blockElements);
+    const auto bytes = static_cast<std::size_t>(info(part.type).blockBytes);
+    std::vector<float> row(static_cast<std::size_t>(part.columns));
+    const std::size_t stride = rowBytes(part.type, part.columns);
+    float largest = 0.0F;
+    const auto meet = [&largest](float size) {
+        if (std::isfinite(size))
+            largest = std::max(largest, size);
+    };
+    for (std::size_t r = 0; r < static_cast<std::size_t>(part.rows); ++r) {
+        const std::byte *data = part.data + r * stride;
+        if (sizeOfBlock(part.type, data)) {
+            for (std::size_t i = 0; i < row.size() / elements; ++i)
+                meet(*sizeOfBlock(part.type, data + i * bytes));
+            continue;
+        }
+        dequantize(part.type, data, row.data(), part.columns);
+        for (const float value : row)
+            meet(std::fabs(value));
+    }
+    return largest;
+}
+
 /// The power of two that brings the largest weight to [2^12, 2^13), far from both ends of a half: products meet
 /// activations of at most 1. Weights that are cast to bfloat16, or not at all, stay as they are.
 float factorFor(const WeightPart &part)
 {
-    if (part.type == DType::F32 || wantsBf16(part.type))
-        return 1.0F;
-    std::vector<float> row(static_cast<std::size_t>(part.columns));
-    const std::size_t stride = rowBytes(part.type, part.columns);
-    float largest = 0.0F;
-    for (std::int64_t r = 0; r < part.rows; ++r) {
-        dequantize(part.type, part.data + static_cast<std::size_t>(r) * stride, row.data(), part.columns);
-        for (const float value : row)
-            if (std::isfinite(value))
-                largest = std::max(largest, std::fabs(value));
-    }
+    const float largest = part.type == DType::F32 || wantsBf16(part.type) ? 0.0F : largestOf(part);
     if (largest == 0.0F)
         return 1.0F;
     int exponent = 0;
     (void)std::frexp(largest, &exponent);
-    return std::ldexp(1.0F, std::clamp(13 - exponent, -100, 100));
+    return std::ldexp(1.0F, std::clamp(13 - exponent, -126, 126));
 }
 
-/// Both planes of a part; rows of plain floats are filled up with zeros to whole blocks.
+/// Both planes of a part; rows are filled up with zeros.
 struct Planes {
     std::vector<std::byte> head;
     std::vector<std::byte> body;
@@ -56,7 +102,7 @@ Planes split(const WeightPart &part, const BlockPlanes &planes)
             std::copy(row, row + stride, result.body.data() + r * blocks * bodyBytes);
             continue;
         }
-        for (std::size_t b = 0; b < blocks; ++b)
+        for (std::size_t b = 0; b < stride / (headBytes + bodyBytes); ++b)
             splitBlock(planes, row + b * (headBytes + bodyBytes), result.head.data() + (r * blocks + b) * headBytes,
                        result.body.data() + (r * blocks + b) * bodyBytes);
     }

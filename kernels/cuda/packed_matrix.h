@@ -10,10 +10,10 @@
 
 namespace kernels::cuda {
 
-/// Columns of weights and of cast activations on the device: filled up with zeros to whole steps.
+/// Columns of weights and of cast activations on the device: filled up with zeros to what a warp multiplies at once.
 [[nodiscard]] constexpr int wholeColumns(std::int64_t columns)
 {
-    constexpr std::int64_t step = 32;
+    constexpr std::int64_t step = 128;
     return static_cast<int>((columns + step - 1) / step * step);
 }
 

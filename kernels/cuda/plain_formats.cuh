@@ -37,9 +37,9 @@ struct Q4_0Format {
     __device__ static void expand8(const std::uint8_t *head, const std::uint8_t *body, int first, float (&out)[8])
     {
         const float scale = halfAt(head, 0);
-        const auto bytes = ptx::load<uint2>(body + first % 16);
+        const auto word = ptx::load<unsigned>(body + first / 2);
         for (int i = 0; i < 8; ++i)
-            out[i] = scale * static_cast<float>(static_cast<int>(nibbleOf(bytes, i, first)) - 8);
+            out[i] = scale * static_cast<float>(static_cast<int>(arrangedNibble(word, i)) - 8);
     }
 };
 
@@ -51,9 +51,9 @@ struct Q4_1Format {
     {
         const float scale = halfAt(head, 0);
         const float minimum = halfAt(head, 1);
-        const auto bytes = ptx::load<uint2>(body + first % 16);
+        const auto word = ptx::load<unsigned>(body + first / 2);
         for (int i = 0; i < 8; ++i)
-            out[i] = scale * static_cast<float>(nibbleOf(bytes, i, first)) + minimum;
+            out[i] = scale * static_cast<float>(arrangedNibble(word, i)) + minimum;
     }
 };
 

@@ -76,6 +76,103 @@ template<typename V, typename T> __device__ __forceinline__ void store(T *target
     *reinterpret_cast<V *>(target) = value;
 }
 
+/// 2, 4 or 16 bytes of global memory that nobody writes and that are read once: they push nothing out of the cache
+/// beside the cores.
+template<typename V> __device__ __forceinline__ V loadOnce(const void *source SIMT_WHERE)
+{
+#if SIMT_EMULATED
+    emulated::checkAligned(source, sizeof(V), where);
+    return *static_cast<const V *>(source);
+#else
+    V v;
+    if constexpr (sizeof(V) == 2)
+        asm("ld.global.nc.L1::no_allocate.u16 %0, [%1];" : "=h"(v) : "l"(source));
+    else if constexpr (sizeof(V) == 4)
+        asm("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(v) : "l"(source));
+    else
+        asm("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+            : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+            : "l"(source));
+    return v;
+#endif
+}
+
+/// 16 bytes of global memory that nobody writes, and that others read too. Stays behind the products before it, so that
+/// registers do not fill with what is needed later.
+__device__ __forceinline__ uint4 loadOften(const void *source SIMT_WHERE)
+{
+#if SIMT_EMULATED
+    emulated::checkAligned(source, 16, where);
+    return *static_cast<const uint4 *>(source);
+#else
+    uint4 v;
+    asm volatile("ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(source));
+    return v;
+#endif
+}
+
+/// word & mask | bits, in one instruction.
+__device__ __forceinline__ std::uint32_t maskedOr(std::uint32_t word, std::uint32_t mask, std::uint32_t bits)
+{
+#if SIMT_EMULATED
+    return (word & mask) | bits;
+#else
+    std::uint32_t d;
+    asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(d) : "r"(word), "r"(mask), "r"(bits));
+    return d;
+#endif
+}
+
+/// a + b of two halves in a word each.
+__device__ __forceinline__ std::uint32_t addHalves(std::uint32_t a, std::uint32_t b)
+{
+#if SIMT_EMULATED
+    return emulated::fmaHalves(a, 0x3c003c00U, b);
+#else
+    std::uint32_t d;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+    return d;
+#endif
+}
+
+/// a * b.
+__device__ __forceinline__ std::uint32_t multiplyHalves(std::uint32_t a, std::uint32_t b)
+{
+#if SIMT_EMULATED
+    return emulated::fmaHalves(a, b, 0x80008000U);
+#else
+    std::uint32_t d;
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+    return d;
+#endif
+}
+
+/// a * b + c, rounded once.
+__device__ __forceinline__ std::uint32_t fmaHalves(std::uint32_t a, std::uint32_t b, std::uint32_t c)
+{
+#if SIMT_EMULATED
+    return emulated::fmaHalves(a, b, c);
+#else
+    std::uint32_t d;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+#endif
+}
+
+/// Bytes of both words, 0..3 of low and 4..7 of high, by the four numbers of the selector.
+__device__ __forceinline__ std::uint32_t permuteBytes(std::uint32_t low, std::uint32_t high, std::uint32_t selector)
+{
+#if SIMT_EMULATED
+    const std::uint64_t bytes = std::uint64_t{high} << 32 | low;
+    std::uint32_t d = 0;
+    for (unsigned i = 0; i < 4; ++i)
+        d |= static_cast<std::uint32_t>(bytes >> 8 * (selector >> 4 * i & 7U) & 0xffU) << 8 * i;
+    return d;
+#else
+    return __byte_perm(low, high, selector);
+#endif
+}
+
 /// 2^x to about 2 units in the last place; 0 for results below the normal numbers.
 __device__ __forceinline__ float exp2Fast(float x)
 {

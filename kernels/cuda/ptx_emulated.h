@@ -85,6 +85,33 @@ template<typename T> float widen(std::uint32_t bits)
     }
 }
 
+/// The half next to x; of two, the even one.
+inline std::uint32_t halfOf(double x)
+{
+    auto rounded = static_cast<float>(x);
+    if (static_cast<double>(rounded) != x && x == x) { // towards odd, so that the second rounding is as of x
+        auto bits = std::bit_cast<std::uint32_t>(rounded);
+        bits -= std::fabs(static_cast<double>(rounded)) > std::fabs(x) ? 1U : 0U;
+        rounded = std::bit_cast<float>(bits | 1U);
+    }
+#if defined(__F16C__)
+    using Vector = float __attribute__((vector_size(16)));
+    return static_cast<std::uint16_t>(__builtin_ia32_vcvtps2ph(Vector{rounded}, 0)[0]);
+#else
+    return static_cast<__half_raw>(__float2half_rn(rounded)).x;
+#endif
+}
+
+inline std::uint32_t fmaHalves(std::uint32_t a, std::uint32_t b, std::uint32_t c)
+{
+    std::uint32_t d = 0;
+    for (int shift = 0; shift < 32; shift += 16)
+        d |= halfOf(static_cast<double>(widen<__half>(a >> shift)) * static_cast<double>(widen<__half>(b >> shift))
+                    + static_cast<double>(widen<__half>(c >> shift)))
+            << shift;
+    return d;
+}
+
 struct MmaOperands {
     float *d;
     const std::uint32_t *a;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/block_planes.h"
+#include "kernels/cuda/packed_matrix.h"
 #include "tests/cuda/device_rig.h"
 #include "tests/support/kernel_data.h"
 
@@ -18,7 +19,7 @@ public:
         const kernels::cuda::BlockPlanes planes = kernels::cuda::planesOf(weight.type);
         const auto block = static_cast<std::size_t>(planes.headBytes + planes.bodyBytes);
         const auto rows = static_cast<std::size_t>(weight.rows);
-        const int columns = static_cast<int>((weight.columns + 31) / 32 * 32);
+        const int columns = kernels::cuda::wholeColumns(weight.columns);
         const std::size_t blocks = static_cast<std::size_t>(columns / planes.elements);
         const std::size_t rowBytes = weight.bytes.size() / rows;
         m_heads = std::make_unique<DeviceArray<std::byte>>(rows * blocks * static_cast<std::size_t>(planes.headBytes));

@@ -99,8 +99,8 @@ cat "${reports[@]}" | c++filt | sed -E 's/\(int\)//g; s/\(anonymous namespace\):
         sub(/^void /, "", name)
         if (name ~ /^attentionKernel/)
             sub(/,[^>]*>.*/, name ~ /true>/ ? ", latent>" : ">", name)
-        else if (name ~ /^productsKernel/)
-            name = "productsKernel<" substr(name, match(name, /, [0-9]+>\(/) + 2, 1) ">"
+        else if (name ~ /^rowProductsKernel/)
+            name = "rowProductsKernel<" substr(name, match(name, /, [0-9]+>\(/) + 2, 1) ">"
         else if (name ~ /^(rms|layer)NormKernel/)
             sub(/\(.*/, "", name)
         else

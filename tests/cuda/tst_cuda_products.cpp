@@ -50,13 +50,13 @@ std::vector<float> biasOf(const Products &p)
     return kernel_data::randomFloats(static_cast<std::size_t>(p.features), 13);
 }
 
-/// The power of two that takes the largest weight to [0.25, 0.5).
+/// The power of two that takes the largest weight to [2^11, 2^12), as PackedMatrix about does.
 float factorFor(const std::vector<float> &weights)
 {
     float largest = 0.0F;
     for (const float weight : weights)
         largest = std::max(largest, std::fabs(weight));
-    return std::ldexp(1.0F, -std::ilogb(largest) - 2);
+    return std::ldexp(1.0F, std::clamp(11 - std::ilogb(largest), -126, 126));
 }
 
 /// Outputs of rows [first, last) of the activations.
@@ -120,9 +120,12 @@ std::string compareProducts(const Products &p, const std::vector<float> &weights
 }
 
 /// What rounding to half leaves of weights and activations; F16 and BF16 weights are exact, activations that meet BF16
-/// have two terms. Those that meet F32 are rounded at every addition.
+/// have two terms. Those that meet F32 are rounded at every addition. Scale and minimum of Q4_K are rounded before the
+/// weight is, which is their difference: three roundings, two of larger numbers and shared by 32 weights.
 double limitFor(const Products &p)
 {
+    if (p.type == DType::Q4_K)
+        return 1.2e-5;
     return p.type == DType::F32 ? 2e-13 * p.columns : p.type == DType::BF16 ? 2e-10 : 4e-6;
 }
 
@@ -186,6 +189,8 @@ private slots:
     void scales();
     void rowsDoNotDependOnNeighbours_data() { addTypes(false); }
     void rowsDoNotDependOnNeighbours();
+    void fewRowsAreAsMany_data();
+    void fewRowsAreAsMany();
     void floatProductsAreSumsByAscendingColumn();
     void cast_data();
     void cast();
@@ -225,6 +230,7 @@ void TestCudaProducts::shapes_data()
         add(type, 17, 1, 96);
         add(type, 70, 70, 160);
         add(type, 33, 16, 800);
+        add(type, 2, 40, 4300);
         if (!shared_data::fullTier())
             continue;
         for (int tokens = 1; tokens <= 70; tokens += 3)
@@ -309,6 +315,53 @@ void TestCudaProducts::rowsDoNotDependOnNeighbours()
     QVERIFY2(wrong.empty(), wrong.c_str());
 }
 
+/// Rows of more segments than a block has warps, and the last one not whole.
+void TestCudaProducts::fewRowsAreAsMany_data()
+{
+    QTest::addColumn<int>("type");
+    QTest::addColumn<int>("columns");
+    const auto hasOwnUnits = [](DType type) {
+        return isPlainOrK(type) || type == DType::F16 || type == DType::Q4_0 || type == DType::Q4_1
+            || type == DType::Q8_0 || type == DType::INT4 || type == DType::MXFP4;
+    };
+    for (const DType type : types()) {
+        if (type == DType::F32)
+            continue; // one kernel for all
+        if (shared_data::fullTier() || (hasOwnUnits(type) && !device_rig::smallOnly()))
+            QTest::addRow("%s", info(type).name.data()) << int(type) << columnsNear(type, 4300);
+        if (shared_data::fullTier())
+            QTest::addRow("%s, two segments", info(type).name.data()) << int(type) << columnsNear(type, 700);
+    }
+}
+
+void TestCudaProducts::fewRowsAreAsMany()
+{
+    QFETCH(int, type);
+    QFETCH(int, columns);
+    Products p;
+    p.type = static_cast<DType>(type);
+    p.columns = columns;
+    p.features = 19;
+    p.tokens = 17;
+    const Weight weight = kernel_data::randomWeight(p.type, p.features, p.columns, 5);
+    const float factor = p.type == DType::BF16 ? 1.0F : factorFor(weight.expanded());
+    const std::string wrong = device_rig::underSchedules([&](StreamHandle stream) {
+        std::string error;
+        const std::vector<float> whole = multiply(p, weight, factor, 0, p.tokens, stream, error);
+        for (const int count : {1, 2, 5, 8, 9, 15, 16}) {
+            const int first = p.tokens - count;
+            const std::vector<float> few = multiply(p, weight, factor, first, p.tokens, stream, error);
+            const std::vector<float> same(whole.begin() + static_cast<std::ptrdiff_t>(first) * p.features, whole.end());
+            if (error.empty())
+                error = device_rig::compareBits(few, same);
+            if (!error.empty())
+                return std::to_string(count) + " rows: " + error;
+        }
+        return error;
+    });
+    QVERIFY2(wrong.empty(), wrong.c_str());
+}
+
 void TestCudaProducts::floatProductsAreSumsByAscendingColumn()
 {
     Products p;
@@ -363,7 +416,7 @@ void TestCudaProducts::cast()
     std::vector<int> order(n);
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), std::mt19937(1));
-    const std::size_t padded = (n + 31) / 32 * 32;
+    const auto padded = static_cast<std::size_t>(wholeColumns(columns));
     const std::size_t terms = bf16 ? 2 : 1;
     const std::string wrong = device_rig::underSchedules([&](StreamHandle stream) -> std::string {
         const Rows rows(tokens, columns, x);
