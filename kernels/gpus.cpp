@@ -42,9 +42,10 @@ GpuList listGpus()
     return list;
 }
 
-std::unique_ptr<Ops> makeGpuOps(const std::string &device)
+std::unique_ptr<Ops> makeGpuOps(const std::string &device, bool deterministic, std::vector<std::string> *notes)
 {
-    return cuda::makeCudaOps(cuda::makeDeviceRuntime(cuda::makeLinkedDriver(), gpuNumber(device)));
+    return cuda::makeCudaOps(cuda::makeDeviceRuntime(cuda::makeLinkedDriver(), gpuNumber(device)),
+                             {.batchDependent = !deterministic, .notes = notes});
 }
 
 void requireGpu(const std::string &device)
@@ -65,7 +66,7 @@ void requireGpu(const std::string &device)
     throw Error(ErrorCode::NoDevice, "device " + device + " is not available, as " + listGpus().problem);
 }
 
-std::unique_ptr<Ops> makeGpuOps(const std::string &device)
+std::unique_ptr<Ops> makeGpuOps(const std::string &device, bool, std::vector<std::string> *)
 {
     requireGpu(device);
     return nullptr; // never reached: it throws

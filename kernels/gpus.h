@@ -25,6 +25,7 @@ struct GpuList {
 void requireGpu(const std::string &device);
 
 /// \throws Error NoDevice for one that is not there or not for this program, InvalidArgument for no name of one
-[[nodiscard]] std::unique_ptr<Ops> makeGpuOps(const std::string &device);
+[[nodiscard]] std::unique_ptr<Ops> makeGpuOps(const std::string &device, bool deterministic,
+                                              std::vector<std::string> *notes);
 
 } // namespace kernels

@@ -61,7 +61,7 @@ std::unique_ptr<Ops> makeOps(const OpsOptions &options, std::vector<std::string>
     if (options.device == "simt")
         return makeSimtOps(options);
     if (options.device != "cpu")
-        return makeGpuOps(options.device);
+        return makeGpuOps(options.device, options.deterministic, notes);
     const int threads = threadCount(options.threads);
     const Isa isa = chooseIsa(options.isa);
     if (options.reference)

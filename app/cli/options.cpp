@@ -188,9 +188,10 @@ void addModelOptions(CLI::App &command, ModelOptions &o)
         ->capture_default_str()
         ->group(group);
     command
-        .add_flag("--no-deterministic", o.noDeterministic,
-                  "allow kernels whose results depend on batch neighbours: bfloat16 for weights in floats, where it is "
-                  "faster")
+        .add_flag(
+            "--no-deterministic", o.noDeterministic,
+            "allow kernels whose results depend on batch neighbours, where they are faster: bfloat16 for weights in "
+            "floats, cuBLASLt on GPUs")
         ->group(group);
     command
         .add_option("--on-device-loss", o.onDeviceLoss,

@@ -5,8 +5,41 @@
 #include "kernels/cuda/launch_experts.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace kernels::cuda {
+
+namespace {
+
+/// cuBLASLt where it is found and faster; else null.
+std::unique_ptr<DenseProducts> openDense(Runtime &runtime, const CudaOptions &options)
+{
+    const auto note = [&](const std::string &text) {
+        if (options.notes != nullptr)
+            options.notes->push_back(text);
+    };
+    try {
+        auto dense = std::make_unique<DenseProducts>(std::make_unique<CublasLt>(options.libraries));
+        const int rows = fasterFromRows(options.seconds ? options.seconds : timerOn(runtime, *dense));
+        note(rows > 0 ? "products of " + std::to_string(rows) + " rows and more are computed by " + dense->name()
+                      : dense->name() + " is no faster than Lathe's kernels and is not used");
+        dense->setFromRows(rows);
+        return rows > 0 ? std::move(dense) : nullptr;
+    } catch (const Error &error) {
+        if (error.code() != ErrorCode::NoDevice)
+            throw;
+        note(error.what());
+        return nullptr;
+    }
+}
+
+} // namespace
+
+CudaOps::CudaOps(std::unique_ptr<Runtime> runtime, const CudaOptions &options)
+    : m_runtime(std::move(runtime))
+    , m_dense(options.batchDependent ? openDense(*m_runtime, options) : nullptr)
+{
+}
 
 void CudaOps::transfer(const void *from, void *to, std::size_t bytes, Stream &stream)
 {
@@ -51,6 +84,7 @@ CastRows CudaOps::castFor(DType type, const int *order, const RowSpan &x, Device
 void CudaOps::multiply(const PackedMatrix &weight, const RowSpan &x, const ProductTarget &target, DeviceStream &stream)
 {
     m_casts.clear();
+    std::optional<DenseProducts::Room> room;
     for (const PackedMatrix::Part &part : weight.parts()) {
         ProductTarget own = target;
         own.out.data += part.firstRow;
@@ -62,6 +96,12 @@ void CudaOps::multiply(const PackedMatrix &weight, const RowSpan &x, const Produ
             continue;
         }
         const CastRows cast = castFor(part.view.type, part.order, x, stream);
+        if (m_dense && m_dense->takes(part.view.type, x.rows)) {
+            if (!room)
+                room = DenseProducts::roomFor(x.rows, cast.columns, stream);
+            m_dense->multiply(part.view, cast, own, *room, stream);
+            continue;
+        }
         launch(stream, [&](StreamHandle handle) { launchProducts(part.view, cast, own, handle); });
     }
 }
@@ -192,9 +232,9 @@ void CudaOps::gatherRows(TensorView x, std::span<const int> rows, TensorView out
     launch(own, [&](StreamHandle handle) { launchGather(rowsOf(x), numbers, rowsOf(out), handle); });
 }
 
-std::unique_ptr<Ops> makeCudaOps(std::unique_ptr<Runtime> runtime)
+std::unique_ptr<Ops> makeCudaOps(std::unique_ptr<Runtime> runtime, const CudaOptions &options)
 {
-    return std::make_unique<CudaOps>(std::move(runtime));
+    return std::make_unique<CudaOps>(std::move(runtime), options);
 }
 
 } // namespace kernels::cuda

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "kernels/cuda/dense_products.h"
 #include "kernels/cuda/packed_matrix.h"
 #include "kernels/cuda/step_memory.h"
 #include "kernels/ops.h"
@@ -14,10 +15,7 @@ namespace kernels::cuda {
 /// allocated in a step that was planned (Stream::plan), and the host waits in synchronize() alone.
 class CudaOps final : public Ops {
 public:
-    explicit CudaOps(std::unique_ptr<Runtime> runtime)
-        : m_runtime(std::move(runtime))
-    {
-    }
+    CudaOps(std::unique_ptr<Runtime> runtime, const CudaOptions &options);
 
     std::string_view name() const override { return "cuda"; }
     std::string_view isa() const override { return m_runtime->name(); }
@@ -32,6 +30,7 @@ public:
     bool supportsKv(DType type) const override { return isAttentionType(type); }
     std::unique_ptr<PackedWeight> pack(std::span<const WeightPart> parts) override;
     bool keepsSource() const override { return false; }
+    bool deterministic() const override { return m_dense == nullptr; }
 
     void embed(const PackedWeight &table, std::span<const int> ids, TensorView out, Stream &stream) override;
     void linear(const PackedWeight &weight, TensorView x, TensorView out, const float *bias, Stream &stream) override;
@@ -82,9 +81,10 @@ private:
                                           const TensorView &ids, int rowsPerToken, DeviceStream &stream);
 
     std::unique_ptr<Runtime> m_runtime;
-    std::vector<Cast> m_casts;          ///< of the product under way
-    std::vector<double> m_turns;        ///< of the rope under way
-    std::vector<AttentionTile> m_tiles; ///< of the attention under way
+    std::unique_ptr<DenseProducts> m_dense; ///< null: all products by the kernels
+    std::vector<Cast> m_casts;              ///< of the product under way
+    std::vector<double> m_turns;            ///< of the rope under way
+    std::vector<AttentionTile> m_tiles;     ///< of the attention under way
 };
 
 } // namespace kernels::cuda

@@ -5,8 +5,11 @@
 #include "kernels/ops.h"
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace kernels::cuda {
 
@@ -52,7 +55,16 @@ struct SimtOptions {
 /// In programs with the emulator only (LATHE_HAS_SIMT).
 [[nodiscard]] std::unique_ptr<Runtime> makeSimtRuntime(const SimtOptions &options);
 
+/// Choices for the operations on a device.
+struct CudaOptions {
+    /// cuBLASLt may multiply many rows, from as many on as it is measured to be faster.
+    bool batchDependent = false;
+    std::vector<std::string> libraries{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}; ///< one of them
+    /// Instead of the measurement: seconds of a product with so many rows, by the library or by the kernels.
+    std::function<double(int rows, bool dense)> seconds;
+    std::vector<std::string> *notes = nullptr; ///< what was chosen and why goes there
+};
 /// The operations on a device; takes the runtime.
-[[nodiscard]] std::unique_ptr<Ops> makeCudaOps(std::unique_ptr<Runtime> runtime);
+[[nodiscard]] std::unique_ptr<Ops> makeCudaOps(std::unique_ptr<Runtime> runtime, const CudaOptions &options = {});
 
 } // namespace kernels::cuda

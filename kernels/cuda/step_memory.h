@@ -58,6 +58,9 @@ public:
     [[nodiscard]] StreamHandle handle() const { return m_handle; }
     [[nodiscard]] bool plans() const override { return m_plans; }
 
+    /// Until all that was queued is done; what was handed out stays.
+    void wait() { m_runtime.synchronize(m_handle); }
+
     /// The next operation begins: the workspace of the last one is free, as operations follow one another.
     void beginOperation() { m_workspace.reset(); }
     template<typename T> [[nodiscard]] T *take(std::int64_t count)

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Products of many rows by cuBLASLt, which a stand-in plays, on the emulated device.
+#include "kernels/cuda/dense_products.h"
+#include "kernels/cuda/runtime.h"
+#include "tests/cuda/device_rig.h"
+#include "tests/support/kernel_data.h"
+#include "tests/support/shared_data.h"
+
+#include <QTest>
+
+#include <cstdlib>
+#include <dlfcn.h>
+
+using namespace kernels;
+using kernel_data::Weight;
+
+namespace {
+
+/// Calls of the stand-in that count something.
+int countOf(const char *function)
+{
+    void *library = dlopen(FAKE_CUBLASLT, RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr)
+        return -1;
+    const int count = reinterpret_cast<int (*)()>(dlsym(library, function))();
+    dlclose(library);
+    return count;
+}
+
+/// The library faster from 128 rows on.
+double fastFrom128(int rows, bool dense)
+{
+    return dense ? 1.0 : rows / 100.0;
+}
+
+/// Notes are for `notes`, where there is one.
+std::unique_ptr<Ops> opsWith(const std::string &library, std::vector<std::string> *notes = nullptr,
+                             const cuda::ProductTimer &seconds = fastFrom128)
+{
+    return cuda::makeCudaOps(cuda::makeSimtRuntime({}), {true, {"libthere-is-none.so", library}, seconds, notes});
+}
+
+std::vector<float> linearOf(Ops &ops, const std::vector<WeightPart> &parts, const std::vector<float> &x, int rows,
+                            const float *bias, bool add)
+{
+    const auto weight = ops.pack(parts);
+    const std::int64_t features = weight->rows();
+    std::vector<float> input = x;
+    std::vector<float> out(static_cast<std::size_t>(rows * features), 0.5F);
+    const auto stream = ops.makeStream();
+    const TensorView in = makeView(input.data(), DType::F32, std::int64_t{rows}, weight->columns());
+    const TensorView target = makeView(out.data(), DType::F32, std::int64_t{rows}, features);
+    if (add)
+        ops.linearAdd(*weight, in, target, bias, *stream);
+    else
+        ops.linear(*weight, in, target, bias, *stream);
+    stream->synchronize();
+    return out;
+}
+
+} // namespace
+
+class TestCudaDense : public QObject {
+    Q_OBJECT
+
+private slots:
+    void cleanup() { unsetenv("FAKE_CUBLASLT_STATUS"); }
+    void choosesFromTimes();
+    void sameProducts_data();
+    void sameProducts();
+    void fewRowsStayWithTheKernels();
+    void goesOnWithoutTheLibrary();
+};
+
+void TestCudaDense::choosesFromTimes()
+{
+    const auto times = [](int rowsWhereFaster, int slowAgainAt) {
+        return cuda::fasterFromRows([=](int rows, bool dense) {
+            return dense && (rows < rowsWhereFaster || rows == slowAgainAt) ? 2.0 : dense ? 0.5 : 1.0;
+        });
+    };
+    QCOMPARE(times(1, 0), 64);
+    QCOMPARE(times(300, 0), 512);
+    QCOMPARE(times(1, 1024), 2048); // not from 64 on
+    QCOMPARE(times(5000, 0), 0);
+    QCOMPARE(cuda::fasterFromRows([](int, bool) { return 1.0; }), 0);
+}
+
+void TestCudaDense::sameProducts_data()
+{
+    QTest::addColumn<int>("type");
+    for (const DType type : {DType::Q4_0, DType::Q8_0, DType::Q4_K, DType::Q6_K, DType::F16, DType::INT4, DType::NF4})
+        if (shared_data::fullTier() || type == DType::Q4_0 || (type == DType::Q4_K && !device_rig::smallOnly()))
+            QTest::addRow("%s", info(type).name.data()) << int(type);
+}
+
+/// Two parts, one of them of bfloat16, which the kernels multiply; bias and sums.
+void TestCudaDense::sameProducts()
+{
+    QFETCH(int, type);
+    constexpr int rows = 128;
+    constexpr int columns = 256;
+    const Weight first = kernel_data::randomWeight(static_cast<DType>(type), 40, columns, 1);
+    const Weight second = kernel_data::randomWeight(DType::BF16, 10, columns, 2);
+    const std::vector<float> x = kernel_data::randomFloats(rows * columns, 3);
+    const std::vector<float> bias = kernel_data::randomFloats(50, 4);
+    const std::vector<WeightPart> parts{first.part("first"), second.part("second")};
+    const auto kernelsAlone = cuda::makeCudaOps(cuda::makeSimtRuntime({}));
+    std::vector<std::string> notes;
+    const auto ops = opsWith(FAKE_CUBLASLT, &notes);
+    for (const bool add : {false, true}) {
+        const int before = countOf("fakeCublasLtProducts");
+        const std::vector<float> found = linearOf(*ops, parts, x, rows, bias.data(), add);
+        QCOMPARE(countOf("fakeCublasLtProducts"), before + 1);
+        const std::vector<float> wanted = linearOf(*kernelsAlone, parts, x, rows, bias.data(), add);
+        const std::string wrong = device_rig::compareRows(found, wanted, 50, 1e-11); // the order of sums alone
+        QVERIFY2(wrong.empty(), wrong.c_str());
+    }
+    QCOMPARE(countOf("fakeCublasLtOpen"), 0);
+    QCOMPARE(notes, std::vector<std::string>{"products of 128 rows and more are computed by " FAKE_CUBLASLT});
+    QVERIFY(!ops->deterministic());
+    QVERIFY(kernelsAlone->deterministic());
+}
+
+void TestCudaDense::fewRowsStayWithTheKernels()
+{
+    constexpr int rows = 20;
+    const Weight weight = kernel_data::randomWeight(DType::Q8_0, 40, 64, 1);
+    const std::vector<float> x = kernel_data::randomFloats(rows * 64, 3);
+    const auto kernelsAlone = cuda::makeCudaOps(cuda::makeSimtRuntime({}));
+    const auto ops = opsWith(FAKE_CUBLASLT);
+    const int before = countOf("fakeCublasLtProducts");
+    const std::string wrong =
+        device_rig::compareBits(linearOf(*ops, {weight.part()}, x, rows, nullptr, false),
+                                linearOf(*kernelsAlone, {weight.part()}, x, rows, nullptr, false));
+    QVERIFY2(wrong.empty(), wrong.c_str());
+    QCOMPARE(countOf("fakeCublasLtProducts"), before);
+}
+
+/// No library, one that does not start, one that is no faster: the kernels do it all, and say why.
+void TestCudaDense::goesOnWithoutTheLibrary()
+{
+    const auto expect = [](const std::string &library, const std::string &why,
+                           const cuda::ProductTimer &seconds = fastFrom128) {
+        std::vector<std::string> notes;
+        QVERIFY(opsWith(library, &notes, seconds)->deterministic());
+        QCOMPARE(notes, std::vector<std::string>{why});
+    };
+    expect("libnor-this.so", "cuBLASLt was not found (libthere-is-none.so, libnor-this.so)");
+    expect(FAKE_CUBLASLT, FAKE_CUBLASLT " is no faster than Lathe's kernels and is not used",
+           [](int, bool dense) { return dense ? 2.0 : 1.0; });
+    setenv("FAKE_CUBLASLT_STATUS", "1", 1); // CUBLAS_STATUS_NOT_INITIALIZED: no driver
+    expect(FAKE_CUBLASLT, FAKE_CUBLASLT " did not start: status 1");
+}
+
+QTEST_GUILESS_MAIN(TestCudaDense)
+#include "tst_cuda_dense.moc"
