@@ -44,11 +44,16 @@ rule_of() { # build, target, pattern of the command
 try() { # build, unit, program
     local build=$1 unit=$2 program=$3 compile link object
     object=$work/$(basename "$build")-$unit.o
-    compile=$(rule_of "$build" kernels/cuda/libcuda_simt.a "/$unit\.cu\$" |
-        sed -E "s# -M[DTF]( [^ -][^ ]*)?##g; s# -o [^ ]+# -o $object#; s# -c .*# -c $work/kernels/cuda/$unit.cu#")
+    if [ "$unit" = "$program" ]; then # the test has the kernel
+        compile=$(rule_of "$build" "$program" "/$unit\.cpp\$" |
+            sed -E "s# -M[DTF]( [^ -][^ ]*)?##g; s# -o [^ ]+# -o $object#")
+    else
+        compile=$(rule_of "$build" kernels/cuda/libcuda_simt.a "/$unit\.cu\$" |
+            sed -E "s# -M[DTF]( [^ -][^ ]*)?##g; s# -o [^ ]+# -o $object#; s# -c .*# -c $work/kernels/cuda/$unit.cu#")
+    fi
     compile="${compile/ -I/ -I$work -I} -Wno-error -O1 -g0"
     link=$(rule_of "$build" "$program" " -o tests/$program " |
-        sed -E "s# -o [^ ]+# -o $work/$program $object#; s#^: && ##; s# && :\$##")
+        sed -E "s# [^ ]*/$unit\.cpp\.o##; s# -o [^ ]+# -o $work/$program $object#; s#^: && ##; s# && :\$##")
     (cd "$build" && eval "$compile" && eval "$link") >"$work/build.log" 2>&1 || return 2
     # Ends with the first complaint: what is written after it goes nowhere.
     timeout -k 5 300 "$work/$program" 2>&1 | grep -am 1 -E "$complaints" >"$work/run.log"
@@ -61,14 +66,14 @@ reason() {
     [ -s "$work/run.log" ] && cut -c1-170 "$work/run.log" || echo "the program ended early"
 }
 
-mutant() { # name, file in kernels/cuda, unit that is compiled, program, expressions for sed
+mutant() { # name, file in kernels/cuda, unit that is compiled (or the test itself), program, expressions for sed
     local name=$1 file=$2 unit=$3 program=tst_cuda_$4 build status lines
     [[ $name == *$word* ]] || return 0
     [ $((number++ % ${part#*/})) -eq "${part%/*}" ] || return 0
     shift 4
     rm -rf "${work:?}/kernels"
     mkdir -p "$work/kernels/cuda"
-    cp "$root/kernels/cuda/$unit.cu" "$work/kernels/cuda/"
+    [ "$unit" = "$program" ] || cp "$root/kernels/cuda/$unit.cu" "$work/kernels/cuda/"
     sed -E "$@" "$root/kernels/cuda/$file" >"$work/kernels/cuda/$file"
     lines=$(diff "$root/kernels/cuda/$file" "$work/kernels/cuda/$file" | grep -c '^[<>]')
     if [ "$lines" -lt 1 ] || [ "$lines" -gt 4 ]; then
@@ -166,26 +171,52 @@ product() {
     shift
     mutant "products: $name" product_kernel.cuh products_plain products "$@"
 }
-product 'no barrier between tiles' -e '/__syncthreads.*both tiles are there/d'
+product 'no barrier before tiles are read' -e '/__syncthreads.*both tiles are there/d'
+product 'no barrier before tiles are overwritten' -e '/__syncthreads.*nobody reads the tiles/d'
 product 'copies are not awaited' -e '/waitCopies<0>/d'
-product 'the tile in use is fetched over' -e 's/tileDepth, xTiles\[\(step \+ 1\) % 2\]/tileDepth, xTiles[step % 2]/'
-product 'the tile in use is expanded over' -e 's/tileDepth, wTiles\[\(step \+ 1\) % 2\]/tileDepth, wTiles[step % 2]/'
-product 'the last tile is left out' -e 's/step < steps; \+\+step/step + 1 < steps; ++step/'
-product 'half of a tile is multiplied' -e 's/k < tileDepth; k \+= 16/k < tileDepth - 16; k += 16/'
-product 'a feature beyond the last is stored' -e 's/feature >= weight.rows\)/feature > weight.rows)/'
-product 'a row beyond the last is stored' -e 's/if \(i >= block.count\)/if (i > block.count)/'
+product 'the tile in use is fetched over' -e 's/groupColumns, xTile\(group \+ 1\)/groupColumns, xTile(group)/'
+product 'the last group of a tile is left out' -e 's/group < groups; \+\+group/group + 1 < groups; ++group/'
+product 'a segment is added twice' -e '/totals\[i \/ 16\].*\+= sums/{n;d}'
+product 'the last segment of a tile is left out' -e 's/ \|\| group \+ 1 == groups\)/)/'
+product 'segments of a tile are as long as rows' -e 's/if \(group % segmentGroups == segmentGroups - 1 \|\| /if (/'
+product 'a feature beyond the last is stored from a tile' -e 's/feature < weight.rows\)/feature <= weight.rows)/'
+product 'a row beyond the last is stored from a tile' -e 's/if \(r < block.count/if (r <= block.count/'
+product 'a warp expands the features of the next' -e 's/wTile\[\(warp \* 8 \+ part \* 2\) \* 32/wTile[((warp ^ 1) * 8 + part * 2) * 32/'
+product 'the second term is the first again' -e 's/rows\[j \/ 4 \* rowTileCells/rows[0 * rowTileCells/'
+product 'few rows: the second term is the first again' -e 's/rows\[i\] \+ term \* columns/rows[i]/'
+product 'few rows: no barrier before segments are added' -e '/__syncthreads.*sums of all segments/d'
+product 'few rows: a feature beyond the last is stored' -e 's/firstFeature \+ feature < weight.rows\)/firstFeature + feature <= weight.rows)/'
+product 'few rows: the last segment is left out' -e 's/segment < segments; \+\+segment/segment + 1 < segments; ++segment/'
+product 'few rows: the ninth row is the first' -e 's/block.at\(min\(i \* 8 \+ lane/block.at(min(lane/'
+product 'few rows: segments in another order' -e 's/total \+= own\[segment \* /total += own[(segments - 1 - segment) * /'
+product 'few rows: units are loaded from the segment of the next warp' -e 's/\(warps - 1\) \* segmentGroups\), next/warps * segmentGroups), next/'
+product 'few rows: units ahead are of the group itself' -e 's/load\(group \+ ahead \+ /load(group + /'
+product 'few rows: sums of both features swapped' -e 's/sums\[i \/ 2\]\[i % 2 \* 2\], /sums[i \/ 2][2 - i % 2 * 2], /'
+product 'steps swapped in one of the features' -e 's/pairs\[0\]\[2\], pairs\[1\]\[2\]/pairs[0][2], pairs[1][0]/'
 product 'all rows take the scale of the first' -e 's/x.scales\[row \/ rowsPerToken\]/x.scales[0]/'
 product 'the factor of the weight is not taken back' -e 's/ \/ weight.factor;/;/'
-product 'halves of the sums swapped' -e 's/\[half \* 2 \+ j % 2\]/[(1 - half) * 2 + j % 2]/'
-product 'the second term is the first again' -e 's/\(\(term \* tiles \+ tile\) \* 16/((tile) * 16/'
-product 'features of a warp swapped' -e 's/warp \* 16 \+ lane \/ 16 \* 8 \+ lane % 8/warp * 16 + (1 - lane \/ 16) * 8 + lane % 8/'
 product 'inputs are added to what is not asked' -e 's/target.add \? /true ? /'
-mutant 'Q4_0: nibbles swapped' format_bytes.cuh products_plain products -e 's/first \/ 16 \* 4/(1 - first \/ 16) * 4/'
-mutant 'Q4_0: the scale of the second half' plain_formats.cuh products_plain products -e '/nibbleOf.* - 8\)/s/- 8/- 7/'
-mutant 'Q4_1: the minimum taken off' plain_formats.cuh products_plain products -e 's/nibbleOf\(bytes, i, first\)\) \+ minimum/nibbleOf(bytes, i, first)) - minimum/'
+units() {
+    local name=$1 unit=$2
+    shift 2
+    mutant "units: $name" product_units.cuh "$unit" products "$@"
+}
+units 'nibbles swapped' products_plain -e 's/i % 2 == 0 \? ptx::addHalves/i % 2 != 0 ? ptx::addHalves/'
+units 'upper bytes are not shifted down' products_plain -e 's/i < 2 \? word : word >> 8/word/'
+units 'Q4_0 without its middle' products_plain -e 's/0xe408e408U, 0xd480d480U/0xe408e408U, 0xd400d400U/'
+units 'Q4_1 with the scale as minimum' products_plain -e 's/bothOf\(halfOf\(raw.factors >> 16\)/bothOf(halfOf(raw.factors)/'
+units 'Q8_0 without signs' products_plain -e 's/ \^ 0x80808080U;/;/'
+units 'Q8_0 with the other half' products_plain -e 's/raw.numbers\[part \/ 2\]/raw.numbers[1 - part \/ 2]/'
+units 'Q4_K: upper bits of factors from the wrong byte' products_k -e 's/scales >> 2 & 0x30U/scales >> 4 \& 0x30U/'
+units 'Q4_K: the minimum is added' products_k -e 's/ \* -factor\)/ * factor)/'
+units 'MXFP4: signs lost' products_k -e 's/ \| \(pair << 12 & 0x80008000U\)//'
+units 'INT4: zeros left out' products_group -e 's/\(0xe400U \| raw.zero\)/0xe400U/'
+units 'a row beyond the last is read' products_plain -e 's/min\(row, weight.rows - 1\)/row/'
+mutant 'Q4_0: the middle of numbers' plain_formats.cuh matmul products -e '/arrangedNibble.* - 8\)/s/- 8/- 7/'
+mutant 'Q4_1: the minimum taken off' plain_formats.cuh matmul products -e 's/arrangedNibble\(word, i\)\) \+ minimum/arrangedNibble(word, i)) - minimum/'
 mutant 'Q5: fifth bits of the next eight' plain_formats.cuh products_plain products -e 's/bits >> i & 1U/bits >> (i ^ 1) \& 1U/'
-mutant 'Q4_K: upper bits of factors from the wrong byte' k_formats.cuh products_k products -e 's/packed\[index - 4\] >> 6/packed[index] >> 6/'
-mutant 'Q4_K: scale of the next sub-block' k_formats.cuh products_k products -e 's/factorsOf\(head \+ 4, block\)/factorsOf(head + 4, block ^ 1)/'
+mutant 'Q4_K: upper bits of factors from the wrong byte' k_formats.cuh matmul products -e 's/packed\[index - 4\] >> 6/packed[index] >> 6/'
+mutant 'Q4_K: scale of the next sub-block' k_formats.cuh matmul products -e 's/factorsOf\(head \+ 4, block\)/factorsOf(head + 4, block ^ 1)/'
 mutant 'Q5_K: the wrong fifth bit' k_formats.cuh products_k products -e 's/byteOf\(bits, i\) >> block & 1U/byteOf(bits, i) >> (block ^ 1) \& 1U/'
 mutant 'float products: no barrier before tiles are overwritten' matmul.cu matmul products -e '/first < own.columns/{n;d}'
 mutant 'float products: no barrier before tiles are read' matmul.cu matmul products -e '/r < own.rows/{n;n;d}'
@@ -193,6 +224,77 @@ mutant 'embed: a row beyond the last' matmul.cu matmul products -e 's/row >= wei
 mutant 'cast: no barrier before maxima are read' quantize.cu quantize products -e '/__syncthreads/d'
 mutant 'cast: one column too few' quantize.cu quantize products -e 's/i < x.columns; i \+= threads/i < x.columns - 1; i += threads/'
 mutant 'cast: order left out' quantize.cu quantize products -e 's/order != nullptr \?/order == nullptr \?/'
+
+experts() {
+    local name=$1 program=$2
+    shift 2
+    mutant "experts: $name" experts.cu experts "$program" "$@"
+}
+experts 'equal choices by the higher id' route -e 's/0xffffffffU - static_cast<unsigned>\(index\)\)/static_cast<unsigned>(index))/' -e 's/0xffffffffU - static_cast<unsigned>\(best\)\)/static_cast<unsigned>(best))/'
+experts 'a chosen expert can be chosen again' route -e '/memory.orders\[expert\] = 0;/d'
+experts 'weights take the selection bias' route -e 's/memory.found\[r\] = memory.scores\[expert\];/memory.found[r] = __uint_as_float(memory.orders[expert]);/'
+experts 'a group too many is kept' route -e 's/return before < shape.groupsUsed/return before <= shape.groupsUsed/'
+experts 'the second best of a group is lost' route -e 's/            second = best;/            second = second;/'
+experts 'no barrier before a choice is read' route -e '/memory.found\[r\] = memory.scores\[expert\];/{n;n;d}'
+experts 'rows of the next expert' experts -e 's/ids\[first \+ lane\] == expert;/ids[first + lane] == expert + 1;/'
+experts 'rows of a warp in one place' experts -e 's/found & \(\(1U << lane\) - 1U\)\)\]/found \& ((1U << lane) - 2U))]/'
+experts 'rows beyond the last are counted' experts -e 's/start \+= __popc\(__ballot_sync\(~0U, first \+ lane < groups.rowCount \&\& /start += __popc(__ballot_sync(~0U, /'
+experts 'tiles of an expert begin at its first row' experts -e 's/\{expert, start \+ begin, min/{expert, start, min/'
+experts 'the table is not closed' experts -e 's/t = filled \+ lane; t < groups.tileCount; t \+= 32/t = filled + lane + 1; t < groups.tileCount; t += 32/'
+experts 'the last end is missing' experts -e '/groups.starts\[groups.experts\] = end;/d' -e '/expert == groups.experts - 1\)/d'
+experts 'products of a token by rank' experts -e 's/own\[other\] < own\[r\] \|\| \(own\[other\] == own\[r\] \&\& other < r\)/other < r/'
+experts 'no barrier before the order is read' experts -e '/order\[place\] = r;/{n;n;d}'
+grouping() {
+    local name=$1
+    shift
+    mutant "grouping: $name" grouping.cuh products_plain experts "$@"
+}
+mutant 'grouping: the first part of a tile again' grouping.cuh matmul experts -e 's/own.first = tile.first \+ part;/own.first = tile.first;/'
+grouping 'a head works on the rows of the first' -e 's/own.offset = own.expert;/own.offset = 0;/'
+grouping 'biases of another part' -e 's/biases\[expert\] \+ grouping.firstBias/biases[expert]/'
+grouping 'all experts have the first weight' -e 's/grouping.views\[expert\]/grouping.views[0]/'
+sampling() {
+    local name=$1
+    shift
+    mutant "sampling: $name" sampling.cu sampling sampling "$@"
+}
+sampling 'nine rounds of random numbers' -e 's/round < 10;/round < 9;/'
+sampling 'upper half of the position is lost' -e 's/static_cast<std::uint32_t>\(position >> 32\), 0, 0/0, 0, 0/'
+sampling 'penalties by presence alone' -e 's/work.counts\[i\] \* row.frequencyPenalty/row.frequencyPenalty/'
+sampling 'a penalty favours negative logits' -e 's/value > 0.0 \? repetition.quotient\(value\) : value \* repetition.value/repetition.quotient(value)/'
+sampling 'a bias for the next token' -e 's/work.values\[one.token\] = /work.values[(one.token + 1) % work.vocab] = /'
+sampling 'masks of the first row' -e 's/<std::int64_t>\(row.allowedRow\) \*/<std::int64_t>(0) */'
+sampling 'no barrier between penalties and their use' -e '/scaled - \(work.counts/{n;n;d}'
+sampling 'top-p stops before the entry that reaches it' -e 's/\*memory = mass.reachedBy\(sum\) \? count : 0;/*memory = mass.reachedBy(sum) ? max(count - 1, 1) : 0;/'
+sampling 'min-p keeps what is less likely' -e 's/\(list.probabilities\[i\]\) >= minP/(list.probabilities[i]) >= 0.5 * minP/'
+sampling 'the temperature is left out' -e 's/weigh\(list, by.peak, temperature, 0.0/weigh(list, by.peak, {1.0, 1.0}, 0.0/'
+sampling 'an infinity is not seen' -e 's/<= 3.402823466e38F\)/<= INFINITY)/'
+sampling 'log-probabilities without the peak' -e 's/logSum = by.peak \+ log/logSum = log/'
+ranking() {
+    local name=$1
+    shift
+    mutant "ranking: $name" ranking.cuh sampling sampling "$@"
+}
+ranking 'equal values by the higher id' -e 's/: id < otherId;/: id > otherId;/'
+ranking 'no barrier before maxima are read' -e '/memory\[threadIdx.x \/ 32\] = value;/{n;d}'
+ranking 'no barrier between steps of a sort' -e '/orderPair\(list, first \+ at, other\);/{n;n;d}'
+ranking 'places without the warps before' -e 's/place.before \+= w < warp \? memory\[w\] : 0;/place.before += 0;/'
+ranking 'a bucket too few' -e 's/by.of\(value\) <= cut.bucket;/by.of(value) < cut.bucket;/'
+ranking 'the histogram is not cleared' -e '/i < buckets; i \+= threads\)/,+1d'
+ranking 'ids stay where they were' -e '/list.ids\[a\] = list.ids\[b\];/d'
+ranking 'an entry less than wanted' -e 's/while \(found < wanted \&\&/while (found + 1 < wanted \&\&/'
+reduceAll() {
+    local name=$1
+    shift
+    mutant "all-reduce: $name" all_reduce.cuh tst_cuda_all_reduce all_reduce "$@"
+}
+reduceAll 'no barrier before flags are set' -e '/__syncthreads.*come before its flags/d'
+reduceAll 'no barrier before sums are read' -e '/a.calls\[block\] = call;/{n;d}'
+reduceAll 'one buffer for all calls' -e 's/\(call % 2\) \* a.capacity/(0) * a.capacity/'
+reduceAll 'the call before suffices' -e 's/thread\) - call\) < 0/thread) - call) < -1/'
+reduceAll 'the last share is cut' -e 's/\(count \+ allReduceBlocks - 1\) \/ allReduceBlocks/count \/ allReduceBlocks/'
+reduceAll 'the first device counts twice' -e 's/a.buffers\[device\]\[half \+ i\];/a.buffers[max(device, 1) - 1][half + i];/'
+reduceAll 'blocks share a flag' -e 's/a.flags\[thread\] \+ block \* a.devices/a.flags[thread] + 0 * a.devices/'
 
 mutant 'norm: no barrier before sums are written again' reduce.cuh norm rows -e '/__syncthreads.*readers of an earlier sum/d'
 mutant 'norm: no barrier before sums are read' reduce.cuh norm rows -e '/sums\[threadIdx.x \/ 32\] = value/{n;d}'

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Sampling in the emulator gives the tokens, log-probabilities and complaints of engine::Sampler.
+#include "engine/runtime/random.h"
 #include "engine/runtime/sampler.h"
 #include "kernels/cuda/launch_sampling.h"
 #include "tests/cuda/device_rig.h"
@@ -28,6 +29,7 @@ struct Case {
     std::vector<int> history;
     std::uint64_t seed = 1;
     std::vector<std::uint64_t> allowed;
+    std::uint64_t skipped = 0; ///< positions before the history
 };
 
 /// Rows of one step on the device.
@@ -46,7 +48,7 @@ public:
             row.presencePenalty = one.params.presencePenalty;
             row.frequencyPenalty = one.params.frequencyPenalty;
             row.seed = one.seed;
-            row.position = one.history.size();
+            row.position = one.skipped + one.history.size();
             row.topK = one.params.topK;
             row.firstHistory = static_cast<int>(m_history.size());
             row.historyCount = static_cast<int>(one.history.size());
@@ -197,6 +199,7 @@ private slots:
     void ties();
     void extremes();
     void masksAndBiases();
+    void latePositions();
     void faults();
     void logprobs();
     void rowsDoNotDependOnNeighbours();
@@ -261,7 +264,7 @@ void TestCudaSampling::penalties()
         params.temperature = temperature;
         params.repetitionPenalty = 1.3;
         params.presencePenalty = 0.4;
-        params.frequencyPenalty = -0.2;
+        params.frequencyPenalty = -0.9;
         params.topK = 12;
         std::string wrong = check(casesOf(30, 1.0F, params));
         if (device_rig::smallOnly() && wrong.empty())
@@ -343,12 +346,39 @@ void TestCudaSampling::masksAndBiases()
         one.params.logitBias = {{3, 6.5}, {3, -1.25}, {70, -100.0}, {-1, 5.0}, {200, 5.0}};
         if (seed % 4 != 1) {
             one.allowed.assign(4, 0);
-            one.allowed[0] = 0x8000000000000008ULL;
+            one.allowed[0] = seed % 4 == 2 ? 0x8000000000000000ULL : 0x8000000000000008ULL; // with or without the best
             one.allowed[3] = seed % 4 == 2 ? 0x80U : 0x1U;
         }
         cases.push_back(one);
     }
     const std::string wrong = check(cases);
+    QVERIFY2(wrong.empty(), wrong.c_str());
+}
+
+/// With equal logits and nothing cut, the token is the place of the random number among all.
+void TestCudaSampling::latePositions()
+{
+    std::vector<Case> cases;
+    for (const std::uint64_t position : {0ULL, 1ULL << 32, (1ULL << 40) + 3, ~0ULL}) {
+        Case one;
+        one.logits.assign(64, 1.0F);
+        one.params.topP = 1.0;
+        one.params.topK = 0;
+        one.seed = 9;
+        one.skipped = position;
+        cases.push_back(one);
+    }
+    const std::string wrong = device_rig::underSchedules([&](StreamHandle stream) {
+        Step step(cases);
+        std::string error = step.run(3, stream);
+        for (std::size_t i = 0; i < cases.size() && error.empty(); ++i) {
+            const double u = engine::CounterRandom::uniform(9, cases[i].skipped);
+            if (step.sampled[i].token != static_cast<int>(u * 64))
+                error = "position " + std::to_string(cases[i].skipped) + ": token "
+                    + std::to_string(step.sampled[i].token) + ", wanted " + std::to_string(u * 64);
+        }
+        return error;
+    });
     QVERIFY2(wrong.empty(), wrong.c_str());
 }
 
