@@ -21,6 +21,7 @@ void StatsFile::write(const engine::EngineTotals &totals)
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     const Json stats{{"steps", totals.steps},
+                     {"threads", totals.threads},
                      {"max_running", totals.maxRunning},
                      {"preemptions", totals.preemptions},
                      {"blocks_total", totals.blocksTotal},

@@ -71,6 +71,7 @@ struct StepStats {
     std::uint64_t step = 0;
     double time = 0;     ///< end of the step
     double duration = 0; ///< seconds
+    int threads = 0;     ///< that computed it; fewer than asked for while other programs hold cores
     int prefillTokens = 0;
     int decodeTokens = 0;
     int running = 0;
@@ -126,6 +127,7 @@ struct EngineTotals {
     }
 
     std::uint64_t steps = 0;
+    int threads = 0; ///< that computed the last step
     int maxRunning = 0;
     int running = 0;                ///< now
     int waiting = 0;                ///< now

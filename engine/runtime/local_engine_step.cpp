@@ -164,6 +164,7 @@ std::vector<RowResult> EngineLoop::runAndSample(const Batch &batch)
 void EngineLoop::publishStep(const Batch &batch, CommitResult &result, double started)
 {
     result.stats.duration = now() - started;
+    result.stats.threads = m_model->executor().usedThreads();
     m_pacer.measured(static_cast<int>(batch.forward.tokenIds.size()), result.stats.prefillTokens,
                      result.stats.duration);
     countStep(m_totals, result.stats);

@@ -17,6 +17,7 @@ ModelRunner::ModelRunner(std::unique_ptr<kernels::Ops> ops, std::unique_ptr<Mode
     , m_kvTypes(kvTypes)
     , m_profile(profile)
 {
+    resetGovernor();
     if (m_profile)
         m_model->setLayerCallback([this](int layer) { m_profile->setLayer(layer); });
 }
@@ -141,18 +142,32 @@ void ModelRunner::planSteps()
     (void)m_stream->plan(false);
 }
 
+void ModelRunner::chooseThreads()
+{
+    if (m_ops->name() != "cpu")
+        return;
+    m_stepThreads = m_governor.threads();
+    if (m_stepThreads != m_ops->usedThreads())
+        m_ops->useThreads(m_stepThreads);
+}
+
 template<typename After> void ModelRunner::compute(const Batch &batch, After after)
 {
     CHECK(m_kv && !m_logits.empty());
     const kernels::TensorView logits = m_logits.rows(static_cast<std::int64_t>(batch.forward.logitRows.size()));
+    chooseThreads();
+    const std::int64_t lostBefore = lostCores();
     const auto start = std::chrono::steady_clock::now();
     if (m_profile)
         m_profile->setLayer(Profile::before);
     m_model->forward(batch.forward, *m_kv, logits, *m_stream);
     after(logits);
     m_stream->synchronize();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (m_profile)
-        m_profile->addStep(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+        m_profile->addStep(seconds);
+    const auto tokens = static_cast<std::int64_t>(batch.forward.tokenIds.size());
+    m_governor.note({(tokens << 32) + logits.shape[0], seconds, lostCores() != lostBefore});
 }
 
 kernels::TensorView ModelRunner::run(const Batch &batch)
@@ -229,6 +244,13 @@ void ModelRunner::setThreads(int threads)
         throw kernels::Error(kernels::ErrorCode::InvalidArgument,
                              "threads is " + std::to_string(threads) + "; wanted at least 1, or 0 for all cores");
     m_ops->setThreads(threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+    resetGovernor();
+}
+
+void ModelRunner::resetGovernor()
+{
+    m_stepThreads = m_ops->usedThreads();
+    m_governor.reset(m_stepThreads);
 }
 
 std::size_t ModelRunner::workspaceBytes() const

@@ -5,6 +5,7 @@
 #include "engine/core/tensor.h"
 #include "engine/runtime/profile.h"
 #include "engine/runtime/step_executor.h"
+#include "engine/runtime/thread_governor.h"
 
 #include <memory>
 
@@ -29,6 +30,8 @@ public:
     [[nodiscard]] std::vector<Sampled> runAndSample(const Batch &batch, const SamplingRequests &requests) override;
     void copyBlock(const BlockCopy &copy) override;
     void setThreads(int threads) override;
+    /// Fewer than threads() while other programs hold cores and fewer are measured to be faster.
+    [[nodiscard]] int usedThreads() const override { return m_stepThreads; }
     [[nodiscard]] int threads() const override { return m_ops->threads(); }
 
     /// A second pool as large as the one in use, in which keys and values are stored otherwise.
@@ -45,6 +48,10 @@ public:
     [[nodiscard]] std::size_t workspaceBytes() const;                              ///< scratch and logits as reserved
 
 private:
+    /// As the governor says, where the processor computes.
+    void chooseThreads();
+    /// Forgets what was measured with another number of threads.
+    void resetGovernor();
     [[nodiscard]] ForwardBatch largestBatch() const;
     /// Once there are a pool and room for steps: lets the device make the memory that the largest step needs besides,
     /// so that no step allocates. \throws Error OutOfMemory, Refused for what the device cannot compute
@@ -64,6 +71,8 @@ private:
     std::unique_ptr<kernels::Buffer> m_hostLogits;       ///< where the host cannot read m_logits
     std::unique_ptr<kernels::Buffer> m_hostSampled;      ///< rows, where the device samples
     std::unique_ptr<kernels::Buffer> m_hostAlternatives; ///< the same
+    ThreadGovernor m_governor;
+    int m_stepThreads = 1;
     KvTypes m_kvTypes;
     int m_maxTokens = 0;
     int m_maxLogitRows = 0;

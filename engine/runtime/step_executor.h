@@ -39,6 +39,8 @@ public:
     /// Worker threads from the next step on; results do not depend on it. 0 = cores
     virtual void setThreads(int threads) = 0;
     [[nodiscard]] virtual int threads() const = 0;
+    /// Of threads(), those that computed the last step.
+    [[nodiscard]] virtual int usedThreads() const { return threads(); }
 };
 
 inline std::vector<Sampled> StepExecutor::runAndSample(const Batch &, const SamplingRequests &)

@@ -13,6 +13,7 @@ constexpr double msPerSecond = 1000.0;
 void countStep(EngineTotals &totals, const StepStats &step)
 {
     totals.steps = step.step;
+    totals.threads = step.threads;
     totals.maxRunning = std::max(totals.maxRunning, step.running);
     totals.promptTokens += static_cast<std::uint64_t>(step.answeredPromptTokens);
     totals.generationTokens += step.ttftMs.size() + step.itlMs.size();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/models/model_registry.h"
 #include "engine/runtime/scheduler.h"
+#include "engine/runtime/thread_governor.h"
 #include "tests/support/tiny_model.h"
 
 #include <QtTest>
@@ -56,12 +57,62 @@ private slots:
     void aFailedResizeKeepsThePool();
     void roomIsReservedOnce();
     void profileCountsEveryOperation();
+    void threadsFollowTheMachine_data();
+    void threadsFollowTheMachine();
 
 private:
     static void backends();
     std::unique_ptr<engine::ModelRunner> runner(int blocks, int blockTokens);
     tiny_model::MemoryCheckpoint m_checkpoint = tiny_model::makeLlama({.biases = true});
 };
+
+void ModelRunnerTest::threadsFollowTheMachine_data()
+{
+    QTest::addColumn<int>("most");
+    QTest::addColumn<bool>("disturbed");
+    QTest::addColumn<QList<double>>("seconds"); // by number of threads
+    QTest::addColumn<int>("wanted");
+    QTest::newRow("two cores, free") << 2 << false << QList<double>{10, 5.5} << 2;
+    QTest::newRow("two cores, one taken") << 2 << true << QList<double>{10, 14} << 1;
+    QTest::newRow("two cores, taken by many, two still better") << 2 << true << QList<double>{20, 15} << 2;
+    QTest::newRow("four cores, two taken") << 4 << true << QList<double>{12, 6, 9, 11} << 2;
+    QTest::newRow("one thread") << 1 << true << QList<double>{10} << 1;
+    QTest::newRow("no gain worth a change") << 2 << true << QList<double>{9.9, 10} << 2;
+}
+
+/// Steps that take as long as the number of threads makes them: the numbers in use settle where they are fastest, and
+/// all together take hardly longer than with that number from the beginning.
+void ModelRunnerTest::threadsFollowTheMachine()
+{
+    QFETCH(int, most);
+    QFETCH(bool, disturbed);
+    QFETCH(QList<double>, seconds);
+    QFETCH(int, wanted);
+    engine::ThreadGovernor governor(most);
+    double taken = 0;
+    const int steps = 4000;
+    QMap<int, int> used;
+    for (int step = 0; step < steps; ++step) {
+        const int threads = governor.threads();
+        QVERIFY(threads >= 1 && threads <= most);
+        const double time = seconds[threads - 1];
+        governor.note({step % 50 == 7 ? 2 : 1, time, disturbed});
+        taken += time;
+        if (step > steps / 4)
+            ++used[threads];
+    }
+    QVERIFY2(used[wanted] > steps / 2, qPrintable(QString::number(used[wanted])));
+    QVERIFY2(taken < 1.1 * seconds[wanted - 1] * steps, qPrintable(QString::number(taken)));
+    // The machine is free again: all threads come back.
+    for (int step = 0; step < 10000 && governor.threads() != most; ++step)
+        governor.note({1, 10.0 / governor.threads(), false});
+    int all = 0;
+    for (int step = 0; step < 1000; ++step) {
+        all += governor.threads() == most;
+        governor.note({1, 10.0 / governor.threads(), false});
+    }
+    QVERIFY2(all > 900, qPrintable(QString::number(all)));
+}
 
 void ModelRunnerTest::backends()
 {
