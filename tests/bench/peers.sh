@@ -1,10 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Measures lathe-cli beside llama.cpp in one run and prints a table for README:
-#   tests/bench/peers.sh LATHE_CLI PEERS_FOLDER MODEL.gguf...
-# PEERS_FOLDER holds llama-bench and llama-batched-bench. Both sides take turns, so that what else the machine does
-# meets both alike; a figure is the median of ROUNDS (5) rounds. THREADS (all cores), PROMPT (512), OUTPUT (128) and
-# BATCHES (16,32; sequences that decode together, each behind 128 tokens; empty skips) can be set.
+#   tests/bench/peers.sh LATHE_CLI PEERS_FOLDER MODEL...
+# MODEL is a .gguf file, or synthetic-1b:TYPE, a Llama of random weights that synthetic_llama.py writes to SYNTHETIC_DIR
+# (default: a temporary folder, removed in the end). PEERS_FOLDER holds llama-bench, llama-batched-bench and, for chats,
+# llama-server. Both sides take turns, so that what else the machine does meets both alike; a figure is the median of
+# ROUNDS (5) rounds. What can be set, and skipped by an empty value where it says so:
+#   THREADS  all cores
+#   PROMPT   512, tokens of the prefill
+#   OUTPUT   128, tokens of the decode
+#   BATCHES  16,32, sequences that decode together, each behind 128 tokens; empty skips
+#   DEPTH    4096, tokens in front of one more decode of 32; empty skips
+#   START    1, time from the start of the program to the first token, file warm; empty skips
+#   CHATS    16, chats at a time through both servers; empty skips
 set -euo pipefail
 
 fail() {
@@ -12,16 +20,14 @@ fail() {
     exit 2
 }
 
-[ $# -ge 3 ] || fail "found $# arguments, wanted LATHE_CLI PEERS_FOLDER MODEL.gguf..."
+[ $# -ge 3 ] || fail "found $# arguments, wanted LATHE_CLI PEERS_FOLDER MODEL..."
+here=$(cd "$(dirname "$0")" && pwd)
 lathe=$1
 peers=$2
 shift 2
-command -v python3 > /dev/null || fail "python3 was not found; it is wanted for the medians"
+command -v python3 > /dev/null || fail "python3 was not found; it is wanted for times and medians"
 for program in "$lathe" "$peers/llama-bench" "$peers/llama-batched-bench"; do
     [ -x "$program" ] || fail "$program is no program"
-done
-for model in "$@"; do
-    [ -r "$model" ] || fail "$model cannot be read"
 done
 
 rounds=${ROUNDS:-5}
@@ -29,59 +35,94 @@ threads=${THREADS:-$(nproc)}
 prompt=${PROMPT:-512}
 output=${OUTPUT:-128}
 batches=${BATCHES-16,32}
-depth=128
+depth=${DEPTH-4096}
+start=${START-1}
+chats=${CHATS-16}
+batch_depth=128
 batch_output=32
-results=$(mktemp)
-trap 'rm -f "$results"' EXIT
+work=$(mktemp -d)
+results=$work/results
+server=
+trap '[ -z "$server" ] || kill "$server" 2> /dev/null; rm -rf "$work"' EXIT
+if [ -n "$chats" ] && ! [ -x "$peers/llama-server" ]; then
+    echo "peers.sh: left out: chats, as $peers has no llama-server" >&2
+    chats=
+fi
 
-# Adds the lines of a program's JSON to the results, each behind its side and model.
+models=()
+for model in "$@"; do
+    if [[ $model == synthetic-*:* ]]; then
+        file=${SYNTHETIC_DIR:-$work}/${model/:/.}.gguf
+        [ -r "$file" ] || "$here/synthetic_llama.py" "${model%%:*}" "${model#*:}" "$file" || fail "$model was not written"
+        model=$file
+    fi
+    [ -r "$model" ] || fail "$model cannot be read"
+    models+=("$model")
+done
+
+# Runs a program; its lines of JSON, its wall time and its largest resident memory become results of a side.
+#   record SIDE MODEL NAME PROGRAM ARGUMENTS...
 record() {
-    local side=$1 model=$2
-    shift 2
-    "$@" 2> /dev/null | grep '^{' | while IFS= read -r line; do
-        printf '%s\t%s\t%s\n' "$side" "$(basename "$model" .gguf)" "$line" >> "$results"
-    done || fail "$1 printed no results for $model"
+    python3 "$here/peers.py" run "$results" "$@" || fail "$4 gave no results for $2"
 }
 
-for model in "$@"; do
+# 16 chats at a time with one of the servers, which listens on the port behind --port.
+chat_load() {
+    local side=$1 model=$2 seed=$3 port=$4
+    shift 4
+    "$@" > "$work/server.log" 2>&1 &
+    server=$!
+    python3 "$here/peers.py" wait "http://127.0.0.1:$port/health" || fail "$1 does not answer"
+    record "$side" "$model" chats "$lathe" load --url "http://127.0.0.1:$port" --requests $((chats * 3)) \
+        --concurrency "$chats" --input-len 32:512 --output-len 64:128 --seed "$seed" --json -q
+    python3 "$here/peers.py" memory "$results" "$side" "$model" chats "$server"
+    kill "$server"
+    wait "$server" 2> /dev/null || true
+    server=
+}
+
+for model in "${models[@]}"; do
     for ((round = 1; round <= rounds; ++round)); do
         echo "$(basename "$model"): round $round of $rounds" >&2
-        record ours "$model" "$lathe" bench "$model" -p "$prompt" -n "$output" -r 1 --threads "$threads" --json -q
-        record theirs "$model" "$peers/llama-bench" -m "$model" -p "$prompt" -n "$output" -r 1 -t "$threads" -o jsonl
-        [ -n "$batches" ] || continue
-        record ours "$model" "$lathe" bench "$model" -p 0 -n "$batch_output" -d "$depth" -b "$batches" -r 1 \
-            --threads "$threads" --json -q
-        record theirs "$model" "$peers/llama-batched-bench" -m "$model" -npp "$depth" -ntg "$batch_output" \
-            -npl "$batches" -t "$threads" -c 16384 --output-format jsonl
+        record ours "$model" bench "$lathe" bench "$model" -p "$prompt" -n "$output" -r 1 --threads "$threads" --json -q
+        record theirs "$model" bench "$peers/llama-bench" -m "$model" -p "$prompt" -n "$output" -r 1 -t "$threads" \
+            -o jsonl
+        # bench has a large buffer of its own, for the bandwidth
+        record ours "$model" memory "$lathe" generate "$model" --ids "$(yes 5 | head -n "$prompt" | paste -sd,)" \
+            -n 32 --temperature 0 --ignore-eos --threads "$threads" -q
+        record theirs "$model" memory "$peers/llama-bench" -m "$model" -p "$prompt" -n 32 -r 1 -t "$threads" -o jsonl
+        if [ -n "$batches" ]; then
+            record ours "$model" batches "$lathe" bench "$model" -p 0 -n "$batch_output" -d "$batch_depth" \
+                -b "$batches" -r 1 --threads "$threads" --json -q
+            record theirs "$model" batches "$peers/llama-batched-bench" -m "$model" -npp "$batch_depth" \
+                -ntg "$batch_output" -npl "$batches" -t "$threads" -c 16384 --output-format jsonl
+        fi
+        if [ -n "$depth" ]; then
+            record ours "$model" depth "$lathe" bench "$model" -p 0 -n 32 -d "$depth" -r 1 --threads "$threads" \
+                --json -q
+            record theirs "$model" depth "$peers/llama-bench" -m "$model" -p 0 -n 32 -d "$depth" -r 1 -t "$threads" \
+                -o jsonl
+        fi
+        if [ -n "$start" ]; then # theirs computes one token and draws none
+            record ours "$model" start "$lathe" generate "$model" -p a -n 1 --temperature 0 --threads "$threads" -q
+            record theirs "$model" start "$peers/llama-bench" -m "$model" -p 1 -n 0 -r 1 --no-warmup -t "$threads" \
+                -o jsonl
+        fi
+        if [ -n "$chats" ]; then
+            chat_load ours "$model" "$round" 18642 "$lathe" serve "$model" --port 18642 --no-api-key \
+                --threads "$threads" --max-num-seqs "$chats" --max-model-len 1024 --no-enable-prefix-caching -q
+            chat_load theirs "$model" "$round" 18643 "$peers/llama-server" -m "$model" --port 18643 -t "$threads" \
+                -np "$chats" -c $((chats * 1024)) --no-cache-prompt
+        fi
     done
 done
 
-python3 - "$results" << 'PYTHON'
-import collections
-import json
-import statistics
-import sys
-
-rates = collections.defaultdict(lambda: {"ours": [], "theirs": []})
-with open(sys.argv[1], encoding="utf-8") as lines:
-    for line in lines:
-        side, model, text = line.rstrip("\n").split("\t", 2)
-        row = json.loads(text)
-        if side == "ours":
-            name, rate = row["test"], row["tokens_per_second"]["median"]
-        elif "pl" in row:
-            name, rate = f"tg{row['tg']}@{row['pl']}", row["speed_tg"]
-        elif row["n_prompt"]:
-            name, rate = f"pp{row['n_prompt']}", row["avg_ts"]
-        else:
-            name, rate = f"tg{row['n_gen']}", row["avg_ts"]
-        rates[model, name][side].append(rate)
-
-print("| model | test | Lathe, tokens/s | llama.cpp, tokens/s | ratio |")
-print("|---|---|---|---|---|")
-for (model, name), sides in rates.items():
-    if not sides["ours"] or not sides["theirs"]:
-        continue
-    ours, theirs = statistics.median(sides["ours"]), statistics.median(sides["theirs"])
-    print(f"| {model} | {name} | {ours:.1f} | {theirs:.1f} | {ours / theirs:.2f} |")
-PYTHON
+python3 "$here/peers.py" table "$results"
+# What could stand beside them, by name: python packages of other engines.
+for peer in openvino_genai vllm ctranslate2; do
+    if python3 -c "import $peer" 2> /dev/null; then
+        echo "not measured: $peer, which is installed here, but has no run in this script" >&2
+    else
+        echo "not measured: $peer, which is not installed here" >&2
+    fi
+done
