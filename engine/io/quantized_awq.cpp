@@ -96,10 +96,15 @@ std::vector<std::byte> makeGemm(const SafetensorsSet &set, const Awq &module, ke
     NumberMatrix matrix = numbersOf(module);
     matrix.zero = gemmZero(set, module);
     matrix.numbers = [&](std::int64_t first, int count, std::uint8_t *target) {
+        std::array<std::uint8_t, inWord> fields{};
         for (std::int64_t k = 0; k < module.columns; ++k) {
-            for (int r = 0; r < count; ++r)
+            for (int r = 0; r < count; ++r) { // numberRows, as rows, are whole words
+                if (r % inWord == 0)
+                    unpackWord(words[static_cast<std::size_t>((k * module.rows + first + r) / inWord)], bits,
+                               fields.data());
                 target[r * module.columns + k] =
-                    static_cast<std::uint8_t>(gemmNumber(words, module.rows, k, first + r));
+                    fields[static_cast<std::size_t>(nibbleOf[static_cast<std::size_t>(r % inWord)])];
+            }
         }
     };
     matrix.scale = [&](std::int64_t row, std::int64_t group) {
@@ -115,8 +120,8 @@ std::vector<std::byte> makeGemv(const SafetensorsSet &set, const Awq &module, ke
     NumberMatrix matrix = numbersOf(module);
     matrix.zero = gemvZero(set, module);
     matrix.numbers = [&](std::int64_t first, int count, std::uint8_t *target) {
-        for (std::int64_t i = 0; i < count * module.columns; ++i)
-            target[i] = static_cast<std::uint8_t>(packedNumber(words.data(), first * module.columns + i, bits));
+        for (std::int64_t i = 0; i < count * module.columns; i += inWord) // rows are whole words
+            unpackWord(words[static_cast<std::size_t>((first * module.columns + i) / inWord)], bits, target + i);
     };
     matrix.scale = [&](std::int64_t row, std::int64_t group) {
         return scales[static_cast<std::size_t>(row * module.scaleWidth + group)];

@@ -108,6 +108,14 @@ void unpackColumns(const std::vector<std::uint32_t> &words, const Gptq &module, 
                    std::uint8_t *target)
 {
     const std::int64_t columnWords = module.weight->tensor.shape[0];
+    if (module.bits != 3) { // no number lies in two words
+        for (std::int64_t w = 0; w < columnWords; ++w) {
+            for (int r = 0; r < count; ++r)
+                unpackWord(words[static_cast<std::size_t>(w * module.rows + first + r)], module.bits,
+                           target + r * module.columns + w * 32 / module.bits);
+        }
+        return;
+    }
     std::vector<std::uint32_t> column(static_cast<std::size_t>(numberRows * columnWords));
     for (std::int64_t w = 0; w < columnWords; ++w) {
         for (int r = 0; r < count; ++r)

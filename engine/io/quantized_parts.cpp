@@ -116,4 +116,19 @@ std::uint32_t packedNumber(const std::uint32_t *words, std::int64_t index, int b
     return number & ((1U << bits) - 1U);
 }
 
+void unpackWord(std::uint32_t word, int bits, std::uint8_t *target)
+{
+    const std::uint32_t mask = (1U << bits) - 1U;
+    if (bits == 4) { // the common case: nibbles move apart all at once
+        std::uint64_t spread = word;
+        spread = (spread | spread << 16U) & 0x0000ffff0000ffffULL;
+        spread = (spread | spread << 8U) & 0x00ff00ff00ff00ffULL;
+        spread = (spread | spread << 4U) & 0x0f0f0f0f0f0f0f0fULL;
+        std::memcpy(target, &spread, sizeof(spread));
+        return;
+    }
+    for (int shift = 0; shift < 32; shift += bits)
+        *target++ = static_cast<std::uint8_t>((word >> shift) & mask);
+}
+
 } // namespace engine

@@ -45,5 +45,7 @@ private:
 [[nodiscard]] std::vector<std::uint32_t> wordsOf(const SafetensorsSet &set, const SafetensorsSet::Entry &entry);
 /// The number of `bits` bits that begins at bit `index` x `bits` of a stream of words, lowest bits first.
 [[nodiscard]] std::uint32_t packedNumber(const std::uint32_t *words, std::int64_t index, int bits);
+/// The numbers of a word, the lowest first. \pre bits is 2, 4 or 8
+void unpackWord(std::uint32_t word, int bits, std::uint8_t *target);
 
 } // namespace engine
