@@ -286,9 +286,12 @@ void LoadedModel::describe(const ModelConfig &model)
     m_info.isa = ops.isa();
     m_info.effective.isa = ops.isa();
     m_info.effective.threads = ops.threads();
-    if (!m_info.effective.deterministic && ops.deterministic())
-        m_info.warnings.push_back("no-deterministic changes nothing for this model on this device: no faster product "
-                                  "that depends on the batch was found for its weights");
+    if (!m_info.effective.deterministic)
+        m_info.warnings.push_back(
+            ops.deterministic() ? "no-deterministic changes nothing for this model on this device: no faster product "
+                                  "that depends on the batch was found for its weights"
+                                : "no-deterministic is in force: products of many rows are faster ones that round "
+                                  "otherwise, so tokens may depend on what runs beside a request");
     m_info.effective.deterministic = ops.deterministic();
 }
 
