@@ -257,6 +257,7 @@ LevelKernels avx512VnniKernels()
 {
     LevelKernels kernels = avx512Kernels();
     kernels.quantPanel = quantPanel;
+    addRoundingAvx512Vnni(kernels);
     kernels.integerPeak = integerPeak;
     return kernels;
 }

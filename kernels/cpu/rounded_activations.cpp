@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <functional>
 #include <numeric>
-#include <vector>
 
 namespace kernels {
 
@@ -39,16 +39,27 @@ void RoundedActivations::Numbers::reserve(std::int64_t count, bool withHalves)
     halves = withHalves ? halfMemory.reserve<HalfRecord>(size * 2) : nullptr;
 }
 
-void RoundedActivations::reserve(std::int64_t rows, std::int64_t tiles, std::int64_t blocks, bool halves)
+void RoundedActivations::Numbers::copyBlock(const Numbers &from, std::int64_t source, std::int64_t target)
+{
+    std::memcpy(numbers + target * blockWidth, from.numbers + source * blockWidth, blockWidth);
+    blocks[target] = from.blocks[source];
+    if (halves != nullptr)
+        std::copy_n(from.halves + source * 2, 2, halves + target * 2);
+}
+
+void RoundedActivations::reserve(std::int64_t rows, std::int64_t tiles, std::int64_t blocks, bool halves, int threads)
 {
     m_blocksPerRow = blocks;
     m_termsPerRow = std::max<std::int64_t>(1, (blocks + blocksPerTerm / 2) / blocksPerTerm);
     m_first.reserve(rows * blocks, halves);
+    m_byRow.reserve(rows * m_termsPerRow, halves);
     m_second.reserve(rows * m_termsPerRow, halves);
     const auto terms = static_cast<std::size_t>(rows * m_termsPerRow);
     m_chosen = m_chosenMemory.reserve<std::int32_t>(terms);
     m_tileRows = m_tileRowMemory.reserve<std::uint8_t>(terms);
     m_termBlocks = m_termBlockMemory.reserve<std::int32_t>(terms);
+    m_keys = m_keyMemory.reserve<std::uint64_t>(static_cast<std::size_t>(threads * blocks));
+    m_places = m_placeMemory.reserve<std::int32_t>(static_cast<std::size_t>(tiles * (blocks + 1)));
     m_starts = m_startMemory.reserve<std::int32_t>(static_cast<std::size_t>(tiles * (blocks + 1)));
 }
 
@@ -56,71 +67,70 @@ void RoundedActivations::round(const LevelKernels &level, ThreadPool &pool, cons
                                std::span<const RowRange> tiles, bool halves)
 {
     const std::int64_t rows = x.shape[0];
-    reserve(rows, std::ssize(tiles), x.shape[1] / blockWidth, halves);
+    reserve(rows, std::ssize(tiles), x.shape[1] / blockWidth, halves, pool.threads());
     const auto parts = static_cast<int>((rows + roundRowsPerPart - 1) / roundRowsPerPart);
-    pool.run(parts, [&](int part, int) {
+    pool.run(parts, [&](int part, int thread) {
         const std::int64_t first = static_cast<std::int64_t>(part) * roundRowsPerPart;
         for (std::int64_t row = first; row < std::min(rows, first + roundRowsPerPart); ++row)
-            roundRow(level, rowOf(x, row), row);
+            roundRow(level, rowOf(x, row), row, m_keys + thread * m_blocksPerRow);
     });
     pool.run(static_cast<int>(tiles.size()),
-             [&](int part, int) { collectTerms(level, x, tiles[static_cast<std::size_t>(part)], part); });
+             [&](int part, int) { collectTerms(tiles[static_cast<std::size_t>(part)], part); });
 }
 
-void RoundedActivations::roundRow(const LevelKernels &level, const float *x, std::int64_t row)
+void RoundedActivations::roundRow(const LevelKernels &level, const float *x, std::int64_t row, std::uint64_t *keys)
 {
     const std::int64_t at = row * m_blocksPerRow;
     level.quantizeRow(x, static_cast<int>(m_blocksPerRow * blockWidth), m_first.numbers + at * blockWidth,
-                      m_first.blocks + at, m_first.halves != nullptr ? m_first.halves + at * 2 : nullptr);
-    chooseBlocks(row);
+                      m_first.blocks + at, m_first.halvesOf(at));
+    chooseBlocks(row, keys);
+    for (std::int64_t to = row * m_termsPerRow; to < (row + 1) * m_termsPerRow; ++to) {
+        const std::int64_t block = m_chosen[to];
+        if (block == m_blocksPerRow)
+            break;
+        level.roundRemainder(x + block * blockWidth, m_first.numbers + (at + block) * blockWidth,
+                             m_first.blocks[at + block].scale, m_byRow.numbers + to * blockWidth, m_byRow.blocks[to],
+                             m_byRow.halvesOf(to));
+    }
 }
 
-void RoundedActivations::chooseBlocks(std::int64_t row)
+void RoundedActivations::chooseBlocks(std::int64_t row, std::uint64_t *keys)
 {
     const BlockRecord *records = m_first.blocks + row * m_blocksPerRow;
-    std::vector<std::uint64_t> keys;
-    keys.reserve(static_cast<std::size_t>(m_blocksPerRow));
+    std::uint64_t *last = keys;
     for (std::int64_t block = 0; block < m_blocksPerRow; ++block) {
         if (records[block].scale >= smallestScale) // not NaN either
-            keys.push_back(keyOf(records[block].scale, block));
+            *last++ = keyOf(records[block].scale, block);
     }
-    if (std::ssize(keys) > m_termsPerRow) {
-        std::nth_element(keys.begin(), keys.begin() + m_termsPerRow, keys.end(), std::greater{});
-        keys.resize(static_cast<std::size_t>(m_termsPerRow));
+    if (last - keys > m_termsPerRow) {
+        std::nth_element(keys, keys + m_termsPerRow, last, std::greater{});
+        last = keys + m_termsPerRow;
     }
     std::int32_t *chosen = m_chosen + row * m_termsPerRow;
-    std::int32_t *end = std::transform(keys.begin(), keys.end(), chosen, blockOf);
+    std::int32_t *end = std::transform(keys, last, chosen, blockOf);
     std::sort(chosen, end);
     std::fill(end, chosen + m_termsPerRow, static_cast<std::int32_t>(m_blocksPerRow));
 }
 
-/// Orders the chosen blocks of a tile by block, then row, and rounds what their numbers left.
-void RoundedActivations::collectTerms(const LevelKernels &level, const TensorView &x, const RowRange &range,
-                                      std::int64_t index)
+/// Orders the second terms of a tile by block, then row.
+void RoundedActivations::collectTerms(const RowRange &range, std::int64_t index)
 {
-    const std::int64_t firstRow = range.first;
-    const std::int64_t rows = range.rows;
-    const std::int32_t *chosen = m_chosen + firstRow * m_termsPerRow;
-    std::int32_t *starts = m_starts + index * (m_blocksPerRow + 1);
-    std::vector<std::int32_t> next(static_cast<std::size_t>(m_blocksPerRow + 1), 0);
-    for (std::int64_t i = 0; i < rows * m_termsPerRow; ++i)
-        ++next[static_cast<std::size_t>(chosen[i])];
-    std::exclusive_scan(next.begin(), next.end(), next.begin(), 0);
-    std::copy(next.begin(), next.end(), starts);
-    for (std::int64_t r = 0; r < rows; ++r) {
-        for (std::int64_t i = 0; i < m_termsPerRow; ++i) {
-            const std::int32_t block = chosen[r * m_termsPerRow + i];
-            if (block == m_blocksPerRow)
-                break;
-            const std::int64_t from = (firstRow + r) * m_blocksPerRow + block;
-            const std::int64_t to = firstRow * m_termsPerRow + next[static_cast<std::size_t>(block)]++;
-            m_tileRows[to] = static_cast<std::uint8_t>(r);
-            m_termBlocks[to] = block;
-            level.roundRemainder(rowOf(x, firstRow + r) + static_cast<std::int64_t>(block) * blockWidth,
-                                 m_first.numbers + from * blockWidth, m_first.blocks[from].scale,
-                                 m_second.numbers + to * blockWidth, m_second.blocks[to],
-                                 m_second.halves != nullptr ? m_second.halves + to * 2 : nullptr);
-        }
+    const std::int64_t firstTerm = range.first * m_termsPerRow;
+    const std::int32_t *chosen = m_chosen + firstTerm;
+    std::int32_t *places = m_places + index * (m_blocksPerRow + 1);
+    std::fill_n(places, m_blocksPerRow + 1, 0);
+    for (std::int64_t i = 0; i < range.rows * m_termsPerRow; ++i)
+        ++places[chosen[i]];
+    std::exclusive_scan(places, places + m_blocksPerRow + 1, places, 0);
+    std::copy_n(places, m_blocksPerRow + 1, m_starts + index * (m_blocksPerRow + 1));
+    for (std::int64_t i = 0; i < range.rows * m_termsPerRow; ++i) {
+        const std::int32_t block = chosen[i];
+        if (block == m_blocksPerRow) // fewer terms than there is room for
+            continue;
+        const std::int64_t to = firstTerm + places[block]++;
+        m_tileRows[to] = static_cast<std::uint8_t>(i / m_termsPerRow);
+        m_termBlocks[to] = block;
+        m_second.copyBlock(m_byRow, firstTerm + i, to);
     }
 }
 

@@ -34,14 +34,20 @@ public:
     [[nodiscard]] Tile tile(std::int64_t index, std::int64_t firstRow) const;
 
 private:
-    void reserve(std::int64_t rows, std::int64_t tiles, std::int64_t blocks, bool halves);
-    void roundRow(const LevelKernels &level, const float *x, std::int64_t row);
-    void chooseBlocks(std::int64_t row);
-    void collectTerms(const LevelKernels &level, const TensorView &x, const RowRange &range, std::int64_t index);
+    void reserve(std::int64_t rows, std::int64_t tiles, std::int64_t blocks, bool halves, int threads);
+    /// `keys` [blocks per row] is scratch.
+    void roundRow(const LevelKernels &level, const float *x, std::int64_t row, std::uint64_t *keys);
+    void chooseBlocks(std::int64_t row, std::uint64_t *keys);
+    void collectTerms(const RowRange &range, std::int64_t index);
 
     /// Numbers with what stands next to them.
     struct Numbers {
         void reserve(std::int64_t blocks, bool withHalves);
+        void copyBlock(const Numbers &from, std::int64_t source, std::int64_t target);
+        [[nodiscard]] HalfRecord *halvesOf(std::int64_t block)
+        {
+            return halves != nullptr ? halves + block * 2 : nullptr;
+        }
 
         AlignedMemory numberMemory;
         AlignedMemory blockMemory;
@@ -54,11 +60,16 @@ private:
     std::int64_t m_blocksPerRow = 0;
     std::int64_t m_termsPerRow = 0;
     Numbers m_first;  ///< [rows, blocks per row]
-    Numbers m_second; ///< for each tile of rows [rows of the tile x terms per row], grouped by block
+    Numbers m_byRow;  ///< second terms [rows, terms per row]
+    Numbers m_second; ///< the same, for each tile of rows [rows of the tile x terms per row], grouped by block
+    AlignedMemory m_keyMemory;
+    AlignedMemory m_placeMemory;
     AlignedMemory m_chosenMemory;
     AlignedMemory m_startMemory;
     AlignedMemory m_tileRowMemory;
     AlignedMemory m_termBlockMemory;
+    std::uint64_t *m_keys = nullptr;      ///< [threads, blocks per row]
+    std::int32_t *m_places = nullptr;     ///< [tiles, blocks per row + 1], where the next term of a block goes
     std::int32_t *m_chosen = nullptr;     ///< [rows, terms per row], ascending; the number of blocks after the last one
     std::int32_t *m_starts = nullptr;     ///< [tiles, blocks per row + 1]
     std::uint8_t *m_tileRows = nullptr;   ///< as the second terms

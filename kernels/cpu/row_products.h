@@ -5,6 +5,7 @@
 
 namespace kernels {
 
+struct LevelKernels;
 struct PanelLayout;
 struct PanelScratch;
 struct QuantRows;
@@ -22,5 +23,8 @@ void quantPanelAvx512Vnni(const PanelLayout &layout, const std::uint8_t *panel, 
 /// Bytes [count, 8, 64] of blocks, of which the first lies at `block`, of nibbles, bits, or both, offsets taken off and
 /// tables looked up.
 void unpackLinesAvx512Vnni(const PanelLayout &layout, const std::uint8_t *block, int count, std::uint8_t *lines);
+
+/// Sets quantizeRow and roundRemainder.
+void addRoundingAvx512Vnni(LevelKernels &kernels);
 
 } // namespace kernels
