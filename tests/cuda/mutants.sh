@@ -103,7 +103,7 @@ unchanged() { # unit, program: nothing is caught where nothing is wrong
     local build
     rm -rf "${work:?}/kernels"
     mkdir -p "$work/kernels/cuda"
-    cp "$root/kernels/cuda/$1.cu" "$work/kernels/cuda/"
+    [ "$1" = "tst_cuda_$2" ] || cp "$root/kernels/cuda/$1.cu" "$work/kernels/cuda/"
     for build in "${builds[@]}"; do
         try "$build" "$1" "tst_cuda_$2"
         [ $? -eq 1 ] || {
@@ -114,7 +114,8 @@ unchanged() { # unit, program: nothing is caught where nothing is wrong
     done
 }
 
-for pair in attention:attention products_plain:products matmul:products norm:rows; do
+for pair in attention:attention products_plain:products matmul:products norm:rows experts:experts sampling:sampling \
+    tst_cuda_all_reduce:all_reduce; do
     [ -n "$word" ] || [ "${part%/*}" -ne 0 ] || unchanged "${pair%:*}" "${pair#*:}"
 done
 
