@@ -19,7 +19,7 @@ std::unique_ptr<DenseProducts> openDense(Runtime &runtime, const CudaOptions &op
             options.notes->push_back(text);
     };
     try {
-        auto dense = std::make_unique<DenseProducts>(std::make_unique<CublasLt>(options.libraries));
+        auto dense = std::make_unique<DenseProducts>(std::make_unique<CublasLt>(options.libraries), options.pieceBytes);
         const int rows = fasterFromRows(options.seconds ? options.seconds : timerOn(runtime, *dense));
         note(rows > 0 ? "products of " + std::to_string(rows) + " rows and more are computed by " + dense->name()
                       : dense->name() + " is no faster than Lathe's kernels and is not used");
@@ -98,7 +98,7 @@ void CudaOps::multiply(const PackedMatrix &weight, const RowSpan &x, const Produ
         const CastRows cast = castFor(part.view.type, part.order, x, stream);
         if (m_dense && m_dense->takes(part.view.type, x.rows)) {
             if (!room)
-                room = DenseProducts::roomFor(x.rows, cast.columns, stream);
+                room = m_dense->roomFor(x.rows, cast.columns, stream);
             m_dense->multiply(part.view, cast, own, *room, stream);
             continue;
         }

@@ -17,12 +17,6 @@ namespace {
 constexpr int trialSize = 4096;
 constexpr std::array<int, 6> trialRows{64, 128, 256, 512, 1024, 2048};
 
-int pieceFeaturesFor(int columns)
-{
-    constexpr int pieceBytes = 64 << 20;
-    return std::max(16, pieceBytes / 2 / columns / 16 * 16);
-}
-
 /// Weights and activations of the trial on the device: zeros, which take as long as others.
 class Trial {
 public:
@@ -42,7 +36,7 @@ public:
         m_numbers = memory(runtime, std::size_t{most} * trialSize * sizeof(std::uint16_t));
         m_scales = memory(runtime, std::size_t{most} * sizeof(float));
         m_out = memory(runtime, std::size_t{most} * trialSize * sizeof(float));
-        m_room = DenseProducts::roomFor(most, trialSize, m_stream);
+        m_room = m_dense.roomFor(most, trialSize, m_stream);
     }
 
     /// The best of some, after one that nobody times.
@@ -93,11 +87,11 @@ bool DenseProducts::isDense(DType type)
     return type != DType::F32 && !wantsBf16(type);
 }
 
-DenseProducts::Room DenseProducts::roomFor(int rows, int columns, DeviceStream &stream)
+DenseProducts::Room DenseProducts::roomFor(int rows, int columns, DeviceStream &stream) const
 {
     Room room;
     room.columns = columns;
-    room.pieceFeatures = pieceFeaturesFor(columns);
+    room.pieceFeatures = std::max(16, m_pieceBytes / 2 / columns / 16 * 16);
     room.weights = stream.take<std::uint16_t>(std::int64_t{room.pieceFeatures} * columns);
     room.sums = stream.take<float>(std::int64_t{rows} * room.pieceFeatures);
     room.library = stream.take<std::byte>(static_cast<std::int64_t>(CublasLt::workspaceBytes));

@@ -13,8 +13,10 @@ namespace kernels::cuda {
 /// comes out for a row depends on how many there are, by float rounding.
 class DenseProducts {
 public:
-    explicit DenseProducts(std::unique_ptr<CublasLt> library)
+    /// \param pieceBytes expanded weights at a time, 16 features at least
+    DenseProducts(std::unique_ptr<CublasLt> library, int pieceBytes)
         : m_library(std::move(library))
+        , m_pieceBytes(pieceBytes)
     {
     }
 
@@ -34,12 +36,13 @@ public:
         float *sums = nullptr;            ///< [rows, pieceFeatures]
         std::byte *library = nullptr;
     };
-    [[nodiscard]] static Room roomFor(int rows, int columns, DeviceStream &stream);
+    [[nodiscard]] Room roomFor(int rows, int columns, DeviceStream &stream) const;
     void multiply(const WeightView &weight, const CastRows &x, const ProductTarget &target, const Room &room,
                   DeviceStream &stream);
 
 private:
     std::unique_ptr<CublasLt> m_library;
+    int m_pieceBytes;
     int m_fromRows = 1;
 };
 

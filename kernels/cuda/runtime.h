@@ -62,6 +62,7 @@ struct CudaOptions {
     std::vector<std::string> libraries{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}; ///< one of them
     /// Instead of the measurement: seconds of a product with so many rows, by the library or by the kernels.
     std::function<double(int rows, bool dense)> seconds = {};
+    int pieceBytes = 64 << 20;                 ///< of expanded weights at a time
     std::vector<std::string> *notes = nullptr; ///< what was chosen and why goes there
 };
 /// The operations on a device; takes the runtime.

@@ -194,9 +194,11 @@ product 'few rows: units are loaded from the segment of the next warp' -e 's/\(w
 product 'few rows: units ahead are of the group itself' -e 's/load\(group \+ ahead \+ /load(group + /'
 product 'few rows: sums of both features swapped' -e 's/sums\[i \/ 2\]\[i % 2 \* 2\], /sums[i \/ 2][2 - i % 2 * 2], /'
 product 'steps swapped in one of the features' -e 's/pairs\[0\]\[2\], pairs\[1\]\[2\]/pairs[0][2], pairs[1][0]/'
-product 'all rows take the scale of the first' -e 's/x.scales\[row \/ rowsPerToken\]/x.scales[0]/'
-product 'the factor of the weight is not taken back' -e 's/ \/ weight.factor;/;/'
-product 'inputs are added to what is not asked' -e 's/target.add \? /true ? /'
+mutant 'products: all rows take the scale of the first' products.h products_plain products -e 's/x.scales\[row \/ rowsPerToken\]/x.scales[0]/'
+mutant 'products: the factor of the weight is not taken back' products.h products_plain products -e 's/ \/ factor;/;/'
+mutant 'products: inputs are added to what is not asked' products.h products_plain products -e 's/target.add \? /true ? /'
+mutant 'dense: every piece begins at the first row' product_kernel.cuh products_k dense -e 's/firstRow \+ static_cast<int>\(at \/ units\)/static_cast<int>(at \/ units)/'
+mutant 'dense: sums of the row before' products.cu products dense -e 's/<std::int64_t>\(row\) \* target.out.columns/<std::int64_t>(max(row, 1) - 1) * target.out.columns/'
 units() {
     local name=$1 unit=$2
     shift 2
