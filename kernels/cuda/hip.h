@@ -18,6 +18,8 @@
 #undef __launch_bounds__ // HIP's second number is another than CUDA's
 #define __launch_bounds__(threads, ...) __attribute__((amdgpu_flat_work_group_size(1, threads)))
 
+#define __popc __builtin_popcount // an int, as CUDA's is
+
 #define SIMT_EMULATED 0
 #define SIMT_SHARED(T, name, ...) __shared__ __attribute__((aligned(16))) T name __VA_ARGS__
 #define SIMT_DYNAMIC_SHARED(T, name)                                                                                   \

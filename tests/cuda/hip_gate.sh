@@ -23,7 +23,7 @@ for compiler in hipcc clang++-19 clang++-18 clang++-17 clang++-16 clang++-15 cla
     [ $compiler = hipcc ] || $compiler --print-targets 2>/dev/null | grep -q amdgcn || continue
     # Debian keeps the device's mathematics where no compiler looks; without it calls stay open, which only a link minds.
     for libraries in "" --rocm-device-lib-path=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode -nogpulib; do
-        compile=($compiler -std=c++20 -O3 -x hip --cuda-device-only -Wno-unused-command-line-argument $libraries)
+        compile=($compiler -std=c++20 -O1 -x hip --cuda-device-only -Wno-unused-command-line-argument $libraries)
         [ $compiler = hipcc ] || compile+=(--rocm-path=/usr)
         "${compile[@]}" --offload-arch=gfx1030 -S -o /dev/null "$work/probe.hip" 2>"$work/probe.log" && break 2
     done
