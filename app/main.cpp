@@ -3,6 +3,7 @@
 #include "app/window/window_server.h"
 #include "engine/api/engine.h"
 #include "engine/api/error.h"
+#include "engine/api/worker.h"
 #include "engine/library/model_store.h"
 #include "ui/engine_client.h"
 #include "ui/log_file.h"
@@ -108,7 +109,7 @@ int runWindow(const Arguments &arguments)
     ui::Settings settings;
     ui::Theme theme;
     theme.setMode(settings.themeMode());
-    engine::EngineSides sides = engine::shareEngine(engine::makeEngine());
+    engine::EngineSides sides = engine::shareEngine(engine::makeEngine(engine::ownWorkerCommand()));
     app::WindowServer server(std::move(sides.guest)); // ends after the window and before the engine
     ui::EngineClient client(std::move(sides.owner));
     client.setSampling(settings.sampling());
@@ -138,7 +139,7 @@ int run(int argc, char **argv, const Arguments &arguments)
     qInfo("Lathe %s, Qt %s, platform %s", LATHE_VERSION, qVersion(), qPrintable(QApplication::platformName()));
     if (arguments.tourFolder.isEmpty())
         return runWindow(arguments);
-    engine::EngineSides sides = engine::shareEngine(engine::makeEngine());
+    engine::EngineSides sides = engine::shareEngine(engine::makeEngine(engine::ownWorkerCommand()));
     app::WindowServer server(std::move(sides.guest));
     return ui::runTour(std::move(sides.owner), arguments.tourFolder, arguments.model, &server);
 }
@@ -147,6 +148,8 @@ int run(int argc, char **argv, const Arguments &arguments)
 
 int main(int argc, char **argv)
 {
+    if (const std::optional<int> code = engine::runAsWorker(argc, argv))
+        return *code;
     const std::optional<Arguments> arguments = parse(wordsOf(argc, argv));
     if (!arguments)
         return wrongUsage;

@@ -2,6 +2,7 @@
 #include "app/cli/command.h"
 #include "app/cli/output.h"
 #include "app/cli/signals.h"
+#include "engine/api/worker.h"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -10,6 +11,7 @@
 #include <cstdio>
 #include <iostream>
 #include <new>
+#include <optional>
 #include <string>
 
 namespace {
@@ -83,6 +85,8 @@ int run(const cli::Action &action, cli::Context &context)
 
 int main(int argc, char **argv)
 {
+    if (const std::optional<int> code = engine::runAsWorker(argc, argv))
+        return *code;
     CLI::App app("lathe-cli: runs language models from the command line, with the engine of the Lathe workbench.",
                  "lathe-cli");
     app.set_version_flag("--version", "lathe-cli " LATHE_VERSION);

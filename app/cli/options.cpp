@@ -198,6 +198,18 @@ void addModelOptions(CLI::App &command, ModelOptions &o)
                     "what becomes of requests when their device fails for good: fail, or cpu (they go on there)")
         ->capture_default_str()
         ->group(group);
+    command
+        .add_option("--device-process", o.deviceProcess,
+                    "where the device is opened: own, worker (a process that a fault of the device may end), or auto "
+                    "(worker for cuda)")
+        ->capture_default_str()
+        ->group(group);
+    command
+        .add_option("--device-restarts", o.deviceRestarts,
+                    "times in ten minutes that a lost device is opened anew in a fresh worker")
+        ->check(numberFrom(0, 1000))
+        ->capture_default_str()
+        ->group(group);
     command.add_flag("--profile", o.profile, "time per operation and layer, on standard error")->group(group);
     command.add_option("--stats", o.statsFile, "write totals of the run to FILE as JSON")->group(group);
     command.add_option("--seed", o.seed, "sampling seed (default: random, 0 in bench)")
@@ -239,6 +251,11 @@ engine::EngineConfig engineConfig(const ModelOptions &o)
     config.profile = o.profile;
     config.onDeviceLoss = choose<engine::DeviceLoss>(
         "--on-device-loss", o.onDeviceLoss, {{"fail", engine::DeviceLoss::Fail}, {"cpu", engine::DeviceLoss::Cpu}});
+    config.process = choose<engine::DeviceProcess>("--device-process", o.deviceProcess,
+                                                   {{"auto", engine::DeviceProcess::Auto},
+                                                    {"own", engine::DeviceProcess::Own},
+                                                    {"worker", engine::DeviceProcess::Worker}});
+    config.deviceRestarts = o.deviceRestarts;
     config.limits = batchLimits(o);
     config.kv.blockTokens = o.blockSize;
     config.kv.numBlocks = o.numBlocks;

@@ -36,6 +36,8 @@ struct ModelOptions {
     bool noDeterministic = false;
     bool profile = false;
     std::string onDeviceLoss = "fail";
+    std::string deviceProcess = "auto";
+    int deviceRestarts = engine::EngineConfig().deviceRestarts;
     std::optional<std::string> statsFile;
     std::optional<std::uint64_t> seed;
 };

@@ -5,6 +5,7 @@
 #include "app/cli/output.h"
 #include "app/cli/session.h"
 #include "app/serve/server.h"
+#include "engine/api/worker.h"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -79,7 +80,7 @@ void serveModel(ServeOptions &o, Context &context)
     engine::EngineConfig config = engineConfig(o.model);
     config.maxNumQueuedReqs = o.maxQueuedReqs;
     config.maxNumQueuedTokens = o.maxQueuedTokens;
-    const std::unique_ptr<engine::Engine> engine = engine::makeEngine();
+    const std::unique_ptr<engine::Engine> engine = engine::makeEngine(engine::ownWorkerCommand());
     const engine::ModelInfo info = [&] { // the runner lets go of the engine's events before the server takes them
         engine::RequestRunner runner(*engine);
         return loadModel(runner, o.model, config, context);
@@ -89,8 +90,8 @@ void serveModel(ServeOptions &o, Context &context)
     if (!lack.empty() && !context.quiet)
         printWarning(lack);
     o.server.onOtherEvent = [quiet = context.quiet](const engine::Event &event) {
-        if (const auto *changed = std::get_if<engine::ModelFileChanged>(&event); changed && !quiet)
-            printWarning(changed->path + ": " + changed->what);
+        if (!quiet)
+            warnOf(event);
     };
     serve::Server server(*engine, model, o.server);
     server.start();

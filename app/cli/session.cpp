@@ -2,6 +2,7 @@
 #include "app/cli/session.h"
 
 #include "app/cli/output.h"
+#include "engine/api/worker.h"
 
 #include <cstdio>
 #include <sys/resource.h>
@@ -82,17 +83,23 @@ bool isFault(engine::EngineNotice::Kind kind)
 
 } // namespace
 
+void warnOf(const engine::Event &event)
+{
+    if (const auto *changed = std::get_if<engine::ModelFileChanged>(&event))
+        printWarning(changed->path + ": " + changed->what);
+    if (const auto *notice = std::get_if<engine::EngineNotice>(&event); notice && isFault(notice->kind))
+        printWarning(notice->message);
+}
+
 Session::Session(const ModelOptions &options, const engine::EngineConfig &config, const Context &context)
     : m_stats(options.statsFile)
     , m_context(context)
-    , m_engine(engine::makeEngine())
+    , m_engine(engine::makeEngine(engine::ownWorkerCommand()))
     , m_runner(*m_engine)
 {
     m_runner.setOtherEvents([quiet = context.quiet](const engine::Event &event) {
-        if (const auto *changed = std::get_if<engine::ModelFileChanged>(&event); changed && !quiet)
-            printWarning(changed->path + ": " + changed->what);
-        if (const auto *notice = std::get_if<engine::EngineNotice>(&event); notice && !quiet && isFault(notice->kind))
-            printWarning(notice->message);
+        if (!quiet)
+            warnOf(event);
     });
     m_info = loadModel(m_runner, options, config, context);
 }

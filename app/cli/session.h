@@ -35,6 +35,9 @@ void tellOfModel(const engine::ModelInfo &info, const Context &context);
 engine::ModelInfo loadModel(engine::RequestRunner &runner, const ModelOptions &options,
                             const engine::EngineConfig &config, const Context &context);
 
+/// Tells, on standard error, of events that a user should hear of: files that change, devices that fail.
+void warnOf(const engine::Event &event);
+
 class Session {
 public:
     /// Loads the model with progress on standard error. \throws Error as the engine reports it, or Cancelled

@@ -52,7 +52,15 @@ struct ServingBaselines {
     bool operator==(const ServingBaselines &) const = default;
 };
 
-/// What happens to requests when their device is lost. In every case they are kept as token ids until then.
+/// Where a model's device is opened. A fault that a GPU's driver does not forgive ends the process that met it.
+enum class DeviceProcess {
+    Auto,   ///< GPUs in a worker where the program can start one, all else in the engine's process
+    Own,    ///< the engine's
+    Worker, ///< a process that does nothing else
+};
+
+/// What happens to requests when their device is lost, and a worker for it was not, or not any more, to be had. In
+/// every case they are kept as token ids until then.
 enum class DeviceLoss {
     Ask,  ///< they wait for Engine::continueOn
     Cpu,  ///< they go on on the CPU
@@ -73,6 +81,8 @@ struct EngineConfig : AdmissionRules {
     double stepTimeoutSeconds = 60; ///< a step that takes longer is reported; 0 = never
     bool deterministic = true;
     DeviceLoss onDeviceLoss = DeviceLoss::Ask;
+    DeviceProcess process = DeviceProcess::Auto;
+    int deviceRestarts = 2; ///< times in ten minutes that a lost device is opened anew in a fresh worker
     bool profile = false;
     ServingBaselines baselines;
     BatchLimits limits;

@@ -84,8 +84,17 @@ struct EngineSides {
 /// The engine lives until both sides are destroyed, in any order. \pre engine is not null
 [[nodiscard]] EngineSides shareEngine(std::unique_ptr<Engine> engine);
 
-/// The engine of this process. Its thread runs until the object is destroyed.
-[[nodiscard]] std::unique_ptr<Engine> makeEngine();
+/// The engine of this process. Its thread runs until the object is destroyed. `workerCommand` starts a worker, as
+/// ownWorkerCommand() does; empty: all devices are opened in this process.
+[[nodiscard]] std::unique_ptr<Engine> makeEngine(std::vector<std::string> workerCommand = {});
+
+/// NVIDIA's library of operations over several GPUs (NCCL).
+struct CollectiveLibrary {
+    std::string version; ///< "2.27.3"; empty when it cannot be used
+    std::string problem; ///< why it cannot be used
+};
+/// Looks for it at run time.
+[[nodiscard]] CollectiveLibrary findCollectives();
 
 /// One reading of every device of this machine; loads NVML at run time when it is there.
 [[nodiscard]] std::vector<DeviceStats> readDevices();

@@ -182,6 +182,14 @@ kernels::DType kvDType(KvType type)
     throw Error(ErrorCode::Internal, "kvDType: the type auto has not been resolved");
 }
 
+std::string chosenDevice(const EngineConfig &config)
+{
+    if (config.device != "auto")
+        return config.device;
+    // The reference and levels of instructions are the CPU's.
+    return config.backend == BackendKind::Reference || config.isa != "auto" ? "cpu" : kernels::bestDevice();
+}
+
 LoadedModel::LoadedModel(const std::string &path, const EngineConfig &config, const ProgressCallback &progress,
                          std::stop_token stop, const OpsWrapper &wrap)
 {
@@ -193,9 +201,7 @@ LoadedModel::LoadedModel(const std::string &path, const EngineConfig &config, co
     report(0.0, "opening the file");
     m_info.path = path;
     m_info.effective = config;
-    if (config.device == "auto") // the reference and levels of instructions are the CPU's
-        m_info.effective.device =
-            config.backend == BackendKind::Reference || config.isa != "auto" ? "cpu" : kernels::bestDevice();
+    m_info.effective.device = chosenDevice(config);
     m_checkpoint = openModelFiles(path);
     m_info.warnings = m_checkpoint->warnings();
     namingFile(path, [&] {

@@ -19,6 +19,9 @@ namespace engine {
 /// The element type of a stored type. \pre not Auto
 [[nodiscard]] kernels::DType kvDType(KvType type);
 
+/// The device that a config means: what "auto" is here.
+[[nodiscard]] std::string chosenDevice(const EngineConfig &config);
+
 /// Sizes of a KV pool that can be made now.
 struct KvPoolPlan {
     int blocks = 0;

@@ -40,6 +40,7 @@ void EngineLoop::retry(const Batch &batch, StepFailure failure)
         if (!again)
             continue;
         if (again->isLost) {
+            blame(batch, again->message);
             loseDevice(again->message);
             return;
         }
@@ -109,6 +110,22 @@ void EngineLoop::failAll(const std::string &message)
             sendFinished(*finished);
 }
 
+/// A request that was alone when its device was lost is at fault when that happens again at the same token. It ends, so
+/// that nobody waits for it for ever.
+void EngineLoop::blame(const Batch &batch, const std::string &message)
+{
+    if (batch.rows.size() != 1 || !m_model->isRemote())
+        return;
+    const RequestId id = batch.rows.front().request;
+    const int tokens = m_scheduler->find(id)->size();
+    if (const auto before = m_blamed.find(id); before != m_blamed.end() && before->second == tokens)
+        abandon(batch, ErrorCode::Internal,
+                "the request ends, as twice the device was lost while it computed what follows its "
+                    + std::to_string(tokens) + " tokens and nothing else: " + message);
+    else
+        m_blamed[id] = tokens;
+}
+
 /// Nothing of the failed step was committed, so what every request has is its tokens: they wait with them.
 void EngineLoop::loseDevice(const std::string &message)
 {
@@ -117,11 +134,42 @@ void EngineLoop::loseDevice(const std::string &message)
     m_lost = message;
     m_scheduler->restartAll();
     m_mapIsOld = true;
+    m_restartAt = m_restarts.lost(now());
+    if (!m_restartAt) {
+        giveDeviceUp(m_restarts.restarts() > 0 ? message + "; it is out of use, as it was lost "
+                             + std::to_string(m_restarts.restarts() + 1) + " times in ten minutes"
+                                               : message);
+        return;
+    }
+    send(EngineNotice{EngineNotice::Kind::DeviceLost, m_scheduler->steps(),
+                      message + "; " + std::to_string(m_scheduler->sequences().size())
+                          + " requests wait with all their tokens while a fresh process opens it"});
+}
+
+/// Opens a lost device in another process when the time has come.
+void EngineLoop::followLoss()
+{
+    if (!m_restartAt || now() < *m_restartAt)
+        return;
+    EngineConfig config = configFor(m_model->info().effective.device);
+    config.process = DeviceProcess::Worker;
+    const std::optional<StepFailure> failure = openAnew(config);
+    if (failure) {
+        m_restartAt = m_restarts.lost(now());
+        if (!m_restartAt)
+            giveDeviceUp(m_lost + "; it could not be opened anew: " + failure->message);
+    }
+    flushEvents();
+}
+
+/// Another device, or the end: as the rule says.
+void EngineLoop::giveDeviceUp(const std::string &message)
+{
     const DeviceLoss rule = m_model->info().effective.onDeviceLoss;
     const auto waiting = std::to_string(m_scheduler->sequences().size());
     std::string text = message;
     if (rule == DeviceLoss::Fail)
-        text += "; the requests on it end";
+        text += "; the requests on it end, while on device cpu they could go on";
     else if (rule == DeviceLoss::Ask)
         text += "; " + waiting + " requests wait with all their tokens to go on on another device";
     send(EngineNotice{EngineNotice::Kind::DeviceLost, m_scheduler->steps(), std::move(text)});
@@ -147,24 +195,34 @@ EngineConfig EngineLoop::configFor(const std::string &device) const
     return config;
 }
 
-void EngineLoop::handle(ContinueCommand &command)
+/// Nothing when requests go on with the model opened so.
+std::optional<EngineLoop::StepFailure> EngineLoop::openAnew(const EngineConfig &config)
 {
-    if (!m_model || m_lost.empty())
-        return;
     const std::string path = m_model->info().path;
-    const EngineConfig config = configFor(command.device);
     const std::optional<StepFailure> failure = failureOf([&] {
         if (const std::string changed = m_model->checkFileUnchanged(); !changed.empty())
             throw Error(ErrorCode::Refused, changed);
         goOnWith(
             m_loader(path, config, [this](double, const std::string &) { workWhileLoading(); }, std::stop_token()));
     });
-    if (!failure) {
-        m_asked = config;
-        send(EngineNotice{EngineNotice::Kind::DeviceReplaced, m_scheduler->steps() + 1,
-                          "requests go on on device " + m_model->info().effective.device});
-        applied(0, "requests go on on device " + m_model->info().effective.device);
-    } else {
+    if (failure)
+        return failure;
+    m_asked = config;
+    m_restartAt.reset();
+    const std::string text = "requests go on on device " + m_model->info().effective.device;
+    send(EngineNotice{EngineNotice::Kind::DeviceReplaced, m_scheduler->steps() + 1, text});
+    applied(0, text);
+    return std::nullopt;
+}
+
+void EngineLoop::handle(ContinueCommand &command)
+{
+    if (!m_model || m_lost.empty())
+        return;
+    m_restartAt.reset();
+    EngineConfig config = configFor(command.device);
+    config.process = m_model->isRemote() && command.device != "cpu" ? DeviceProcess::Worker : config.process;
+    if (const std::optional<StepFailure> failure = openAnew(config)) {
         std::string text = m_lost + "; device " + command.device + " cannot take its place: " + failure->message;
         send(EngineNotice{EngineNotice::Kind::DeviceLost, m_scheduler->steps(), text});
         if (config.onDeviceLoss != DeviceLoss::Ask)

@@ -38,6 +38,7 @@ void EngineLoop::run(const std::stop_token &stop)
 {
     while (!stop.stop_requested()) {
         takeCommands();
+        followLoss();
         handlePending();
         onIdle();
         followTemperature();
@@ -75,6 +76,8 @@ void EngineLoop::sleep(const std::stop_token &stop)
         seconds = m_nextFileCheck - now();
     if (m_mapIsOld && m_model && m_shared.watchBlocks)
         seconds = std::min(seconds, m_nextMap - now());
+    if (m_restartAt)
+        seconds = std::min(seconds, *m_restartAt - now());
     // A little longer than due, so that the deadline has passed on waking.
     m_shared.commands.waitUntil(
         stop,
@@ -249,6 +252,7 @@ void EngineLoop::install(std::unique_ptr<ServedModel> model)
     m_scheduler = std::move(scheduler);
     m_model = std::move(model);
     m_totals = EngineTotals(m_model->info().effective.maxModelLen);
+    m_restarts = RestartRule(m_model->isRemote() ? m_model->info().effective.deviceRestarts : 0);
     m_wasIdle = true;
     m_thermal = {};
     m_availableBytes = m_probes.availableMemory();
@@ -287,6 +291,8 @@ void EngineLoop::dropModel()
     m_model.reset();
     m_textModel.reset();
     m_lost.clear();
+    m_restartAt.reset();
+    m_blamed.clear();
     m_relieved.clear();
 }
 
@@ -311,7 +317,7 @@ bool EngineLoop::submit(Submission &submission, RequestId leader)
         refuse(submission, ErrorCode::Refused, "no model is loaded, so the request cannot run");
         return false;
     }
-    if (!m_lost.empty() && m_model->info().effective.onDeviceLoss != DeviceLoss::Ask) {
+    if (!m_lost.empty() && !m_restartAt && m_model->info().effective.onDeviceLoss != DeviceLoss::Ask) {
         refuse(submission, ErrorCode::Internal, m_lost);
         return false;
     }

@@ -7,6 +7,7 @@
 #include "engine/runtime/memory_rule.h"
 #include "engine/runtime/prompt_encoder.h"
 #include "engine/runtime/request_stream.h"
+#include "engine/runtime/restart_rule.h"
 #include "engine/runtime/sampler.h"
 #include "engine/runtime/scheduler.h"
 #include "engine/runtime/served_model.h"
@@ -91,6 +92,10 @@ private:
     [[nodiscard]] std::string shrink();
     // A device that is lost, in local_engine_faults.cpp.
     void loseDevice(const std::string &message);
+    void followLoss();
+    void giveDeviceUp(const std::string &message);
+    void blame(const Batch &batch, const std::string &message);
+    [[nodiscard]] std::optional<StepFailure> openAnew(const EngineConfig &config);
     void failAll(const std::string &message);
     void goOnWith(std::unique_ptr<ServedModel> model);
     [[nodiscard]] EngineConfig configFor(const std::string &device) const;
@@ -131,8 +136,11 @@ private:
     EngineConfig m_asked;                                   // for the model
     std::unique_ptr<ServedModel> m_textModel; // of a lost device; its vocabulary is still that of all requests
     std::string m_lost;                       // why the device is of no use any more; else empty
-    std::unordered_set<RequestId> m_relieved; // for whose sake the pool was made smaller
-    bool m_copiesFailed = false;              // of the step before
+    RestartRule m_restarts;
+    std::optional<double> m_restartAt;           // when the lost device is opened anew
+    std::unordered_map<RequestId, int> m_blamed; // alone in a step that lost the device, and its tokens then
+    std::unordered_set<RequestId> m_relieved;    // for whose sake the pool was made smaller
+    bool m_copiesFailed = false;                 // of the step before
     Sampler m_sampler;
     SamplingRequests m_requests; // of the step in hand, where the device samples
     StepPacer m_pacer;

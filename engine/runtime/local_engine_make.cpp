@@ -5,6 +5,7 @@
 #include "engine/runtime/loaded_model.h"
 #include "engine/runtime/profile.h"
 #include "engine/runtime/served_loaded_model.h"
+#include "engine/runtime/worker/remote_model.h"
 
 #include <cstdio>
 #include <string>
@@ -75,14 +76,34 @@ std::unique_ptr<ServedModel> serveLoadedModel(const std::string &path, const Eng
     return std::make_unique<ServedLoadedModel>(path, config, progress, std::move(stop), wrap);
 }
 
-std::unique_ptr<Engine> makeEngine()
+ModelLoader processLoader(ModelLoader own, std::vector<std::string> workerCommand)
 {
-    const ModelLoader loader = [](const std::string &path, const EngineConfig &config,
-                                  const LoadedModel::ProgressCallback &progress,
-                                  std::stop_token stop) -> std::unique_ptr<ServedModel> {
+    return [own = std::move(own), command = std::move(workerCommand)](
+               const std::string &path, const EngineConfig &config, const LoadedModel::ProgressCallback &progress,
+               std::stop_token stop) -> std::unique_ptr<ServedModel> {
+        EngineConfig chosen = config;
+        chosen.device = chosenDevice(config);
+        const bool isGpu = chosen.device.starts_with("cuda:");
+        if (config.process == DeviceProcess::Own
+            || (config.process == DeviceProcess::Auto && (!isGpu || command.empty())))
+            return own(path, config, progress, std::move(stop));
+        if (command.empty())
+            throw Error(ErrorCode::NoDevice,
+                        "device " + chosen.device
+                            + " was asked for in a process of its own, which this program cannot start");
+        return openRemoteModel(path, chosen, progress, stop, command);
+    };
+}
+
+std::unique_ptr<Engine> makeEngine(std::vector<std::string> workerCommand)
+{
+    const ModelLoader own = [](const std::string &path, const EngineConfig &config,
+                               const LoadedModel::ProgressCallback &progress,
+                               std::stop_token stop) -> std::unique_ptr<ServedModel> {
         return serveLoadedModel(path, config, progress, std::move(stop));
     };
-    return std::make_unique<LocalEngine>(loader, readDevices, [] { return cpuTemperature(); });
+    return std::make_unique<LocalEngine>(processLoader(own, std::move(workerCommand)), readDevices,
+                                         [] { return cpuTemperature(); });
 }
 
 } // namespace engine

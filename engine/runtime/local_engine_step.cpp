@@ -276,6 +276,7 @@ void EngineLoop::sendFinished(const FinishedSequence &finished, ErrorCode code)
         m_streams.erase(stream);
     }
     m_relieved.erase(event.id);
+    m_blamed.erase(event.id);
     countFinished(m_totals, event);
     send(std::move(event));
 }

@@ -22,10 +22,18 @@ public:
 
     [[nodiscard]] std::size_t size() const { return m_rows.size(); }
     [[nodiscard]] const kernels::SamplingRow &row(std::size_t i) const { return m_rows[i]; }
+    /// All of it, for another process: engine/runtime/worker/wire.h.
+    template<typename Wire> void wire(Wire &wire) const { fields(*this, wire); }
+    template<typename Wire> void wire(Wire &wire) { fields(*this, wire); }
     /// Valid until the next call of another method.
     [[nodiscard]] kernels::SamplingBatch batch() const;
 
 private:
+    template<typename Self, typename Wire> static void fields(Self &self, Wire &wire)
+    {
+        wire(self.m_rows, self.m_history, self.m_biases, self.m_allowed, self.m_words, self.m_alternatives);
+    }
+
     std::vector<kernels::SamplingRow> m_rows;
     std::vector<int> m_history;
     std::vector<kernels::SamplingBias> m_biases;

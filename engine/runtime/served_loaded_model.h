@@ -6,6 +6,7 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 namespace engine {
 
@@ -14,5 +15,8 @@ namespace engine {
                                                             const LoadedModel::ProgressCallback &progress,
                                                             std::stop_token stop,
                                                             const LoadedModel::OpsWrapper &wrap = {});
+
+/// Opens a model with `own`, or in a worker started with `workerCommand`, as EngineConfig::process says.
+[[nodiscard]] ModelLoader processLoader(ModelLoader own, std::vector<std::string> workerCommand);
 
 } // namespace engine

@@ -37,6 +37,8 @@ public:
     virtual std::string applyLimits(const BatchLimits &limits) = 0;
     virtual std::string applyRules(const AdmissionRules &rules) = 0;
     virtual std::string applyThreads(int threads) = 0;
+    /// Whether weights, cache and device are those of another process, so that a new one can take its place.
+    [[nodiscard]] virtual bool isRemote() const { return false; }
     /// Empty while the files are the ones that were opened; else one sentence.
     [[nodiscard]] virtual std::string checkFileUnchanged() const = 0;
 };
