@@ -2,6 +2,7 @@
 #include "kernels/gpus.h"
 
 #ifdef LATHE_HAS_CUDA
+#include "kernels/cuda/peer_copies.h"
 #include "kernels/cuda/runtime_device.h"
 #endif
 
@@ -53,7 +54,23 @@ void requireGpu(const std::string &device)
     (void)cuda::requireDevice(*cuda::makeLinkedDriver(), gpuNumber(device));
 }
 
+std::vector<PeerCopy> tryPeerCopies()
+{
+    constexpr std::size_t bytes = 256U << 20U;
+    const GpuList list = listGpus();
+    std::vector<int> usable;
+    for (std::size_t i = 0; i < list.problems.size(); ++i)
+        if (list.problems[i].empty())
+            usable.push_back(static_cast<int>(i));
+    return cuda::tryPeerCopies(*cuda::makeLinkedDriver(), usable, bytes);
+}
+
 #else
+
+std::vector<PeerCopy> tryPeerCopies()
+{
+    return {};
+}
 
 GpuList listGpus()
 {

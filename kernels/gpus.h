@@ -18,6 +18,17 @@ struct GpuList {
 /// Opens no GPU, needs no driver.
 [[nodiscard]] GpuList listGpus();
 
+/// A copy from one GPU to another.
+struct PeerCopy {
+    int from = 0;
+    int to = 0;
+    bool direct = false; ///< not through the host's memory
+    double gbps = 0;     ///< 1e9 bytes a second
+    std::string problem; ///< what went wrong; empty when all bytes arrived
+};
+/// Tries all pairs of GPUs that can be used; empty where there are fewer than two.
+[[nodiscard]] std::vector<PeerCopy> tryPeerCopies();
+
 /// "cuda:0" where that GPU can be used, else "cpu".
 [[nodiscard]] std::string bestDevice();
 

@@ -23,30 +23,35 @@ Json textOrNull(const std::string &text)
     return text.empty() ? Json(nullptr) : Json(text);
 }
 
-Json deviceJson(const engine::DeviceStats &d)
+Json deviceJson(const engine::DeviceStats &d, const engine::CollectiveLibrary &nccl)
 {
-    return Json{{"id", d.id},
-                {"name", d.name},
-                {"kind", d.kind},
-                {"memory_total_bytes", optionalJson(d.memoryTotalBytes)},
-                {"memory_free_bytes", optionalJson(d.memoryFreeBytes)},
-                {"temperature_c", optionalJson(d.temperatureC)},
-                {"power_w", optionalJson(d.powerW)},
-                {"power_limit_w", optionalJson(d.powerLimitW)},
-                {"utilization", optionalJson(d.utilization)},
-                {"clock_mhz", optionalJson(d.clockMhz)},
-                {"memory_clock_mhz", optionalJson(d.memoryClockMhz)},
-                {"memory_temperature_c", optionalJson(d.memoryTemperatureC)},
-                {"pcie_send_bytes_per_second", optionalJson(d.pcieSendBytesPerSecond)},
-                {"pcie_receive_bytes_per_second", optionalJson(d.pcieReceiveBytesPerSecond)},
-                {"pcie_generation", optionalJson(d.pcieGeneration)},
-                {"pcie_lanes", optionalJson(d.pcieLanes)},
-                {"throttle_reasons", optionalJson(d.throttleReasons)},
-                {"ecc_errors", optionalJson(d.eccErrors)},
-                {"xid", optionalJson(d.xid)},
-                {"driver", textOrNull(d.driver)},
-                {"isa", d.isa},
-                {"problem", textOrNull(d.problem)}};
+    Json json{{"id", d.id},
+              {"name", d.name},
+              {"kind", d.kind},
+              {"memory_total_bytes", optionalJson(d.memoryTotalBytes)},
+              {"memory_free_bytes", optionalJson(d.memoryFreeBytes)},
+              {"temperature_c", optionalJson(d.temperatureC)},
+              {"power_w", optionalJson(d.powerW)},
+              {"power_limit_w", optionalJson(d.powerLimitW)},
+              {"utilization", optionalJson(d.utilization)},
+              {"clock_mhz", optionalJson(d.clockMhz)},
+              {"memory_clock_mhz", optionalJson(d.memoryClockMhz)},
+              {"memory_temperature_c", optionalJson(d.memoryTemperatureC)},
+              {"pcie_send_bytes_per_second", optionalJson(d.pcieSendBytesPerSecond)},
+              {"pcie_receive_bytes_per_second", optionalJson(d.pcieReceiveBytesPerSecond)},
+              {"pcie_generation", optionalJson(d.pcieGeneration)},
+              {"pcie_lanes", optionalJson(d.pcieLanes)},
+              {"throttle_reasons", optionalJson(d.throttleReasons)},
+              {"ecc_errors", optionalJson(d.eccErrors)},
+              {"xid", optionalJson(d.xid)},
+              {"driver", textOrNull(d.driver)},
+              {"isa", d.isa},
+              {"problem", textOrNull(d.problem)}};
+    if (d.kind == "cuda") {
+        json["nccl"] = textOrNull(nccl.version);
+        json["nccl_problem"] = textOrNull(nccl.problem);
+    }
+    return json;
 }
 
 std::string figure(const std::optional<double> &value, double factor, const char *unit)
@@ -102,12 +107,15 @@ std::string deviceText(const engine::DeviceStats &d)
 
 void listDevices(Context &context)
 {
+    const engine::CollectiveLibrary nccl = engine::findCollectives();
     for (const engine::DeviceStats &device : engine::readDevices()) {
         if (context.json)
-            printJson(deviceJson(device));
+            printJson(deviceJson(device, nccl));
         else
             printText(deviceText(device));
     }
+    if (!context.json)
+        printText(nccl.problem.empty() ? "NCCL " + nccl.version + "\n" : nccl.problem + "\n");
 }
 
 void listModels(Context &context)

@@ -18,11 +18,13 @@ namespace {
 
 Json rowJson(const engine::SelfTestRow &row)
 {
-    const bool measured = row.skipped.empty() && row.error.empty();
+    const bool measured = row.skipped.empty() && row.error.empty() && !row.gbps;
     Json json{{"op", row.op},       {"dtype", row.dtype},
               {"shape", row.shape}, {"nmse", measured ? Json(row.nmse) : Json(nullptr)},
               {"limit", row.limit}, {"ok", row.skipped.empty() ? Json(row.ok) : Json(nullptr)}};
-    if (!measured)
+    if (row.gbps)
+        json["gbps"] = *row.gbps;
+    else if (!measured)
         json["reason"] = row.skipped.empty() ? row.error : row.skipped;
     return json;
 }
@@ -36,6 +38,10 @@ std::string rowText(const engine::SelfTestRow &row)
     std::string text = line;
     if (!row.skipped.empty() || !row.error.empty())
         return text + (row.skipped.empty() ? row.error : row.skipped) + "\n";
+    if (row.gbps) {
+        std::snprintf(line, sizeof line, "%.1f GB/s\n", *row.gbps);
+        return text + line;
+    }
     std::snprintf(line, sizeof line, "NMSE %.1e, at most %.0e\n", row.nmse, row.limit);
     return text + line;
 }
@@ -91,6 +97,35 @@ void selfTest(const engine::SelfTestOptions &options, Context &context)
                                 + " operations differ from the reference, wanted none");
 }
 
+void showSpeed(const engine::SelfTestOptions &options, Context &context)
+{
+    checkDevice(options.device);
+    int failed = 0;
+    engine::measureSpeed(
+        options,
+        [&](const engine::SpeedRow &row) {
+            failed += row.error.empty() ? 0 : 1;
+            if (context.json) {
+                Json json{{"op", row.op}, {"dtype", row.dtype}, {"shape", row.shape}};
+                if (row.error.empty())
+                    json.update({{"seconds", row.seconds}, {"gbps", row.gbps}, {"gflops", row.gflops}});
+                else
+                    json["error"] = row.error;
+                return printJson(json);
+            }
+            char line[160];
+            std::snprintf(line, sizeof line, "%-24s %-6s %-16s ", row.op.c_str(), row.dtype.c_str(), row.shape.c_str());
+            std::string text = line;
+            std::snprintf(line, sizeof line, "%.3f ms, %.1f GB/s, %.1f GFLOP/s", row.seconds * 1e3, row.gbps,
+                          row.gflops);
+            printText(text + (row.error.empty() ? line : row.error) + "\n");
+        },
+        context.stop);
+    if (failed > 0)
+        throw engine::Error(engine::ErrorCode::Internal,
+                            "selftest --speed: " + std::to_string(failed) + " operations could not be measured");
+}
+
 } // namespace
 
 void addSelfTest(CLI::App &app, const Select &select)
@@ -101,7 +136,11 @@ void addSelfTest(CLI::App &app, const Select &select)
     command->add_option("--threads", options->threads, "CPU worker threads (default: cores)")
         ->check(numberFrom(0, 1024));
     command->add_option("--isa", options->isa, "auto, scalar, avx2, avx512, avx512-vnni or amx")->capture_default_str();
-    command->callback([select, options] { select([options](Context &context) { selfTest(*options, context); }); });
+    const auto speed = std::make_shared<bool>(false);
+    command->add_flag("--speed", *speed, "how fast the operations are that decide about speed, instead of the tests");
+    command->callback([select, options, speed] {
+        select([options, speed](Context &context) { (*speed ? showSpeed : selfTest)(*options, context); });
+    });
 }
 
 } // namespace cli

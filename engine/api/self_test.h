@@ -16,8 +16,9 @@ struct SelfTestRow {
     double nmse = 0;
     double limit = 0;
     bool ok = false;
-    std::string skipped; ///< why it was not tried; empty when it was
-    std::string error;   ///< what the device said instead of a result
+    std::optional<double> gbps; ///< of copies, 1e9 bytes a second
+    std::string skipped;        ///< why it was not tried; empty when it was
+    std::string error;          ///< what the device said instead of a result
 };
 
 struct SelfTestTotals {
@@ -41,6 +42,20 @@ struct SelfTestOptions {
 /// \throws Error NoDevice, InvalidArgument, Cancelled
 [[nodiscard]] SelfTestTotals runSelfTest(const SelfTestOptions &options,
                                          const std::function<void(const SelfTestRow &)> &onRow, std::stop_token stop);
+
+/// How fast one operation runs.
+struct SpeedRow {
+    std::string op;
+    std::string dtype;
+    std::string shape;
+    double seconds = 0; ///< of one call
+    double gbps = 0;    ///< 1e9 bytes a second of weights, or of keys and values, as if each was read once
+    double gflops = 0;  ///< 1e9 operations a second that the result needs
+    std::string error;  ///< what the device said instead
+};
+/// Products of one token and of a prompt, and attention of both. \throws Error NoDevice, InvalidArgument, Cancelled
+void measureSpeed(const SelfTestOptions &options, const std::function<void(const SpeedRow &)> &onRow,
+                  std::stop_token stop);
 
 /// Bytes a second that a device reads and writes together when it copies its own memory; for rooflines. `device` as
 /// EngineConfig::device, not auto. \throws Error

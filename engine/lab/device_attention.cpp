@@ -35,16 +35,28 @@ private:
     std::filesystem::path m_path;
 };
 
-constexpr int decodeBatch = 4;
-constexpr int decodeDepth = 512;
-constexpr int decodeTokens = 24;
+/// What gqa runs.
+struct HeadsWork {
+    ModelShape shape;
+    int batch = 0;
+    int depth = 0;
+    int tokens = 0;
+};
+
+/// An emulated device, which tells nothing about speed, shows that it works in a minute.
+HeadsWork headsWorkFor(const std::string &device)
+{
+    if (device == "simt")
+        return {{"", 1, 64, 16, 16, 64, 128, 128, 64, 2, 2}, 2, 24, 3};
+    return {{"", 4, 512, 16, 16, 64, 1024, 512, 1024, 2, 2}, 4, 512, 24};
+}
 
 /// The quickest step in which all sequences decode.
-double decodeSeconds(DeviceSide &side, std::uint64_t seed)
+double decodeSeconds(DeviceSide &side, const HeadsWork &work, std::uint64_t seed)
 {
     static_cast<void>(side.engine().takeSteps());
     const auto list = makeRandomRequests(
-        {decodeBatch, {decodeDepth, decodeDepth}, {decodeTokens, decodeTokens}, 0, side.info().vocabSize, seed});
+        {work.batch, {work.depth, work.depth}, {work.tokens, work.tokens}, 0, side.info().vocabSize, seed});
     std::vector<Request> requests;
     for (const LoadRequest &one : list)
         requests.push_back(requestOf(one));
@@ -57,7 +69,7 @@ double decodeSeconds(DeviceSide &side, std::uint64_t seed)
         throw Error(ErrorCode::Refused, "experiment: a request failed: " + error);
     double best = std::numeric_limits<double>::max();
     for (const StepStats &step : side.engine().takeSteps())
-        if (step.prefillTokens == 0 && step.decodeTokens == decodeBatch)
+        if (step.prefillTokens == 0 && step.decodeTokens == work.batch)
             best = std::min(best, step.duration);
     return best;
 }
@@ -69,8 +81,9 @@ struct HeadsRun {
     ModelInfo info;
 };
 
-HeadsRun runHeads(const DeviceTrial &trial, const TemporaryFolder &folder, ModelShape shape, int kvHeads)
+HeadsRun runHeads(const DeviceTrial &trial, const TemporaryFolder &folder, const HeadsWork &work, int kvHeads)
 {
+    ModelShape shape = work.shape;
     tellStage(trial.hooks, "gqa: " + std::to_string(kvHeads) + " key heads");
     shape.kvHeads = kvHeads;
     shape.name = "synthetic, " + std::to_string(kvHeads) + " key heads";
@@ -78,12 +91,12 @@ HeadsRun runHeads(const DeviceTrial &trial, const TemporaryFolder &folder, Model
     writeSyntheticModel(path, shape, trial.seed);
     EngineConfig config = trial.config;
     config.maxModelLen = shape.contextLength;
-    config.limits = {decodeBatch, 512};
+    config.limits = {work.batch, 512};
     config.kv.numBlocks = 0;
     config.kv.budgetBytes = 0;
     config.kv.prefixCaching = false;
     DeviceSide side(path, config, trial.hooks);
-    return {kvHeads, side.info().kvBytesPerToken, decodeBatch / decodeSeconds(side, trial.seed), side.info()};
+    return {kvHeads, side.info().kvBytesPerToken, work.batch / decodeSeconds(side, work, trial.seed), side.info()};
 }
 
 Figures figuresOf(const HeadsRun &run)
@@ -97,11 +110,11 @@ Figures figuresOf(const HeadsRun &run)
 
 ExperimentResult groupedQueries(const DeviceTrial &trial)
 {
-    const ModelShape shape{"", 4, 512, 16, 16, 64, 1024, 512, 1024, 2, 2};
+    const HeadsWork work = headsWorkFor(trial.config.device);
     const TemporaryFolder folder;
-    const HeadsRun each = runHeads(trial, folder, shape, shape.heads);
-    const HeadsRun grouped = runHeads(trial, folder, shape, shape.heads / 8);
-    const HeadsRun one = runHeads(trial, folder, shape, 1);
+    const HeadsRun each = runHeads(trial, folder, work, work.shape.heads);
+    const HeadsRun grouped = runHeads(trial, folder, work, work.shape.heads / 8);
+    const HeadsRun one = runHeads(trial, folder, work, 1);
 
     ExperimentResult result;
     result.claim = "at equal query heads, one key head for eight query heads decodes at least twice as fast as one for "
@@ -112,9 +125,9 @@ ExperimentResult groupedQueries(const DeviceTrial &trial)
     result.holds = result.ratio >= 2 && grouped.kvBytesPerToken * 8 == each.kvBytesPerToken;
     result.bound = "the products of the weights and the scores, which are as many whatever the key heads";
     result.config = describeDevice(grouped.info, trial.seed);
-    result.config.emplace_back("query_heads", std::int64_t{shape.heads});
-    result.config.emplace_back("batch", std::int64_t{decodeBatch});
-    result.config.emplace_back("depth", std::int64_t{decodeDepth});
+    result.config.emplace_back("query_heads", std::int64_t{work.shape.heads});
+    result.config.emplace_back("batch", std::int64_t{work.batch});
+    result.config.emplace_back("depth", std::int64_t{work.depth});
     result.config.emplace_back("mqa_kv_bytes_per_token", static_cast<std::int64_t>(one.kvBytesPerToken));
     result.config.emplace_back("mqa_decode_tokens_per_second", one.tokensPerSecond);
     return result;

@@ -33,7 +33,7 @@ double nmse(std::span<const float> found, std::span<const float> wanted)
 
 SelfTestRow tried(const SelfTestCase &test, kernels::Ops &device, kernels::Ops &reference)
 {
-    SelfTestRow row{test.op, test.dtype, test.shape, 0, test.limit, false, test.skipped, {}};
+    SelfTestRow row{test.op, test.dtype, test.shape, 0, test.limit, false, {}, test.skipped, {}};
     if (!row.skipped.empty())
         return row;
     try {
@@ -104,6 +104,33 @@ void measureTransfers(kernels::Ops &ops, SelfTestTotals &totals)
         best(bytes, *stream, [&] { ops.transfer(device->data(), host->data(), bytes, *stream); }) / 1e9;
 }
 
+SelfTestRow peerRow(const kernels::PeerCopy &copy)
+{
+    SelfTestRow row;
+    row.op = "peer copy";
+    row.dtype = copy.direct ? "direct" : "by host";
+    row.shape = "cuda:" + std::to_string(copy.from) + " to cuda:" + std::to_string(copy.to);
+    row.ok = copy.problem.empty();
+    row.error = copy.problem;
+    if (row.ok)
+        row.gbps = copy.gbps;
+    return row;
+}
+
+/// Copies between all GPUs, whichever of them is tested.
+std::vector<SelfTestRow> peerRows()
+{
+    std::vector<SelfTestRow> rows;
+    for (const kernels::PeerCopy &copy : kernels::tryPeerCopies())
+        rows.push_back(peerRow(copy));
+    if (rows.empty()) {
+        SelfTestRow &row = rows.emplace_back();
+        row.op = "peer copy";
+        row.skipped = "one device, nothing to copy between";
+    }
+    return rows;
+}
+
 } // namespace
 
 SelfTestTotals runSelfTest(const SelfTestOptions &options, const std::function<void(const SelfTestRow &)> &onRow,
@@ -124,13 +151,18 @@ SelfTestTotals runSelfTest(const SelfTestOptions &options, const std::function<v
     SelfTestTotals totals;
     totals.backend = device->name();
     totals.isa = device->isa();
+    const auto tell = [&](const SelfTestRow &row) {
+        ++(!row.skipped.empty() ? totals.skipped : row.ok ? totals.passed : totals.failed);
+        onRow(row);
+    };
     for (const SelfTestCase &test : selfTestCases(*device)) {
         if (stop.stop_requested())
             throw Error(ErrorCode::Cancelled, "the self-test was cancelled");
-        const SelfTestRow row = tried(test, *device, *reference);
-        ++(!row.skipped.empty() ? totals.skipped : row.ok ? totals.passed : totals.failed);
-        onRow(row);
+        tell(tried(test, *device, *reference));
     }
+    if (device->freeOwnMemory()) // a GPU, or what stands for one
+        for (const SelfTestRow &row : peerRows())
+            tell(row);
     totals.copyGbps = copyBandwidth(*device) / 1e9;
     if (device->freeOwnMemory())
         measureTransfers(*device, totals);

@@ -45,6 +45,10 @@ public:
     /// From and to the host or any device; without a stream when the call returns.
     [[nodiscard]] virtual int copy(const void *from, void *to, std::size_t bytes, StreamHandle stream) = 0;
     [[nodiscard]] virtual int copyNow(const void *from, void *to, std::size_t bytes) = 0;
+    /// Whether `from` can reach the memory of `to` without the host between them.
+    [[nodiscard]] virtual int canReach(int from, int to, bool &can) = 0;
+    /// The device in use reaches that memory from now on.
+    [[nodiscard]] virtual int reach(int to) = 0;
     /// The last error of any call or kernel, which it takes away unless it is there to stay.
     [[nodiscard]] virtual int lastError() = 0;
     [[nodiscard]] virtual std::string errorText(int error) const = 0;

@@ -45,6 +45,21 @@ public:
     {
         return cudaMemcpy(to, from, bytes, cudaMemcpyDefault);
     }
+    int canReach(int from, int to, bool &can) override
+    {
+        int found = 0;
+        const int error = cudaDeviceCanAccessPeer(&found, from, to);
+        can = found != 0;
+        return error;
+    }
+    int reach(int to) override
+    {
+        const cudaError_t error = cudaDeviceEnablePeerAccess(to, 0);
+        if (error != cudaErrorPeerAccessAlreadyEnabled)
+            return error;
+        (void)cudaGetLastError(); // it did already
+        return cudaSuccess;
+    }
     int lastError() override { return cudaGetLastError(); }
     std::string errorText(int error) const override { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
 };

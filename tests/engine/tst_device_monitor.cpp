@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/runtime/device_monitor.h"
+#include "engine/runtime/nccl.h"
 
 #include <QDir>
 #include <QFile>
@@ -15,6 +16,8 @@ private slots:
     void readsGpusThroughTheLibrary();
     void keepsTheLastFault();
     void aDriverThatDoesNotStartIsNamed();
+    void collectives_data();
+    void collectives();
 
 private:
     static void write(const QString &path, const QByteArray &text);
@@ -121,6 +124,39 @@ void DeviceMonitorTest::aDriverThatDoesNotStartIsNamed()
     qunsetenv("FAKE_NVML_NO_DRIVER");
     QVERIFY(nvml.read().empty());
     QCOMPARE(nvml.problem(), std::string("NVML did not start: Driver Not Loaded"));
+}
+
+void DeviceMonitorTest::collectives_data()
+{
+    QTest::addColumn<QString>("library");
+    QTest::addColumn<QByteArray>("told");
+    QTest::addColumn<bool>("fails");
+    QTest::addColumn<std::string>("version");
+    QTest::addColumn<std::string>("problem");
+    const QString fake = FAKE_NCCL;
+    QTest::newRow("new") << fake << QByteArray("22703") << false << std::string("2.27.3") << std::string();
+    QTest::newRow("old") << fake << QByteArray("2804") << false << std::string("2.8.4") << std::string();
+    QTest::newRow("fails") << fake << QByteArray("0") << true << std::string()
+                           << std::string("does not tell its version: unhandled system error");
+    QTest::newRow("absent") << "libnccl-absent.so.2" << QByteArray() << false << std::string()
+                            << std::string("NCCL was not found: libnccl-absent.so.2");
+    QTest::newRow("another library") << FAKE_NVML << QByteArray() << false << std::string()
+                                     << std::string("has no ncclGetVersion");
+}
+
+void DeviceMonitorTest::collectives()
+{
+    QFETCH(QString, library);
+    QFETCH(QByteArray, told);
+    QFETCH(bool, fails);
+    QFETCH(std::string, version);
+    QFETCH(std::string, problem);
+    qputenv("FAKE_NCCL_VERSION", told);
+    qputenv("FAKE_NCCL_ERROR", fails ? "2" : "0");
+    const engine::CollectiveLibrary found = engine::openNccl(library.toStdString());
+    QCOMPARE(found.version, version);
+    QCOMPARE(found.problem.empty(), problem.empty());
+    QVERIFY2(found.problem.find(problem) != std::string::npos, found.problem.c_str());
 }
 
 QTEST_GUILESS_MAIN(DeviceMonitorTest)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "kernels/cuda/peer_copies.h"
 #include "kernels/cuda/runtime_device.h"
 #include "kernels/device_lost.h"
 #include "kernels/gpus.h"
@@ -23,7 +24,9 @@ struct Script {
     int failingCall = 0; ///< the n-th call from here that can fail does so
     int error = 0;       ///< with this; errors that stay stay
     bool stays = false;
-    int open = 0; ///< buffers and streams
+    int open = 0;             ///< buffers and streams
+    std::vector<int> reached; ///< devices, in turn
+    bool losesBytes = false;  ///< in copies between devices
 };
 
 class ScriptedDriver final : public Driver {
@@ -48,7 +51,21 @@ public:
         facts = m_script.devices.at(static_cast<std::size_t>(index));
         return 0;
     }
-    int useDevice(int) override { return m_script.useError; }
+    int useDevice(int index) override
+    {
+        m_inUse = index;
+        return m_script.useError;
+    }
+    int canReach(int from, int to, bool &can) override
+    {
+        can = from + to == 1; // 0 and 1 alone
+        return fault();
+    }
+    int reach(int to) override
+    {
+        m_script.reached.push_back(m_inUse * 10 + to);
+        return fault();
+    }
     int memory(std::size_t &free, std::size_t &total) override
     {
         free = 4096;
@@ -83,6 +100,8 @@ public:
         const int error = fault();
         if (error == 0)
             std::memcpy(to, from, bytes);
+        if (error == 0 && m_script.losesBytes)
+            static_cast<char *>(to)[2050] ^= 1;
         return error;
     }
     int lastError() override { return m_script.stays && m_script.failingCall < 0 ? m_script.error : 0; }
@@ -114,6 +133,7 @@ private:
         return 0;
     }
     Script &m_script;
+    int m_inUse = 0;
 };
 
 std::unique_ptr<Runtime> open(Script &script, int index = 0)
@@ -250,6 +270,50 @@ private slots:
                     runtime->checkDevice();
             }
         }
+    }
+
+    void peerCopies()
+    {
+        Script script;
+        ScriptedDriver driver(script);
+        const std::vector<PeerCopy> copies = tryPeerCopies(driver, {0, 1, 2}, 4096);
+        QCOMPARE(copies.size(), std::size_t(6));
+        QCOMPARE(copies[0].from, 0);
+        QCOMPARE(copies[0].to, 1);
+        QCOMPARE(copies[5].from, 2);
+        QCOMPARE(copies[5].to, 1);
+        for (const PeerCopy &copy : copies) {
+            QCOMPARE(copy.problem, std::string());
+            QCOMPARE(copy.direct, copy.from + copy.to == 1);
+            QVERIFY(copy.gbps > 0);
+        }
+        QCOMPARE(script.reached, (std::vector<int>{1, 10}));
+        QCOMPARE(script.open, 0);
+        QVERIFY(tryPeerCopies(driver, {0}, 4096).empty());
+    }
+
+    /// Every call fails once: the pair says so, the others go on, nothing stays open.
+    void peerCopiesThatFail()
+    {
+        for (int call = 1; call < 40; ++call) {
+            Script script;
+            script.failingCall = call;
+            script.error = 217;
+            ScriptedDriver driver(script);
+            const std::vector<PeerCopy> copies = tryPeerCopies(driver, {0, 1}, 4096);
+            QCOMPARE(script.open, 0);
+            const bool failed = script.failingCall < 0;
+            QCOMPARE(copies[0].problem.empty() && copies[1].problem.empty(), !failed);
+            if (failed)
+                QVERIFY((copies[0].problem + copies[1].problem).ends_with("text of 217"));
+            if (call == 39)
+                QVERIFY(!failed);
+        }
+        Script script;
+        script.losesBytes = true;
+        ScriptedDriver driver(script);
+        QCOMPARE(tryPeerCopies(driver, {0, 1}, 4096)[0].problem,
+                 std::string("byte 2048 of 4096 did not arrive as it was sent"));
     }
 
     void namesOfDevices()

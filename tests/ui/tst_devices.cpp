@@ -94,6 +94,33 @@ private slots:
         row.grab(); // nothing to divide by
     }
 
+    void cardTellsWhatGpusTell()
+    {
+        ui::Theme theme;
+        ui::DeviceCard card(theme);
+        card.setStats(blind());
+        const int plain = card.height();
+        QVERIFY(card.details().isEmpty());
+        engine::DeviceStats stats = gpu(70);
+        stats.memoryTemperatureC = 91;
+        stats.pcieGeneration = 4;
+        stats.pcieLanes = 16;
+        stats.pcieSendBytesPerSecond = 3.0 * 1024 * 1024;
+        stats.throttleReasons = {"power limit", "hardware slowdown"};
+        stats.eccErrors = 2;
+        stats.xid = 79;
+        card.setStats(stats);
+        QVERIFY(card.height() > plain);
+        const QString told = card.details().join(QLatin1Char('\n'));
+        for (const char *part : {"memory temperature 91", "PCIe 4 x16", "to the host 3", "from it n/a",
+                                 "clocks lowered: power limit, hardware slowdown", "ECC errors 2", "Xid 79"})
+            QVERIFY2(told.contains(QLatin1String(part)), qPrintable(told));
+        stats.throttleReasons->clear();
+        stats.eccErrors.reset();
+        card.setStats(stats);
+        QVERIFY(card.details().join(QLatin1Char('\n')).contains(QStringLiteral("clocks not lowered · ECC errors n/a")));
+    }
+
     void pageFollowsTheDevices()
     {
         auto owned = std::make_unique<FakeEngine>();

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace ui {
 
@@ -47,8 +48,54 @@ void DeviceCard::record(std::size_t sensor, const std::optional<double> &value, 
         s.history.erase(s.history.begin());
 }
 
+namespace {
+
+/// "memory clock 2619 MHz", or "memory clock n/a".
+QString told(const QString &name, const std::optional<double> &value, const QString &unit)
+{
+    return value ? QStringLiteral("%1 %2 %3").arg(name, format::number(*value), unit)
+                 : QStringLiteral("%1 %2").arg(name, QObject::tr("n/a"));
+}
+
+std::optional<double> mebibytes(const std::optional<double> &bytes)
+{
+    return bytes ? std::optional(*bytes / (1024.0 * 1024)) : std::nullopt;
+}
+
+} // namespace
+
+QStringList DeviceCard::details() const
+{
+    if (m_stats.kind != "cuda")
+        return {};
+    const engine::DeviceStats &s = m_stats;
+    const QString separator = QStringLiteral(" · ");
+    const QStringList link{s.pcieGeneration && s.pcieLanes ? tr("PCIe %1 x%2").arg(*s.pcieGeneration).arg(*s.pcieLanes)
+                                                           : tr("PCIe n/a"),
+                           told(tr("to the host"), mebibytes(s.pcieSendBytesPerSecond), QStringLiteral("MiB/s")),
+                           told(tr("from it"), mebibytes(s.pcieReceiveBytesPerSecond), QStringLiteral("MiB/s"))};
+    QString clocks = tr("clocks not lowered");
+    if (!s.throttleReasons)
+        clocks = tr("reasons for lower clocks n/a");
+    else if (!s.throttleReasons->empty()) {
+        QStringList reasons;
+        for (const std::string &reason : *s.throttleReasons)
+            reasons << QString::fromStdString(reason);
+        clocks = tr("clocks lowered: %1").arg(reasons.join(QStringLiteral(", ")));
+    }
+    const QStringList sensors{told(tr("memory temperature"), s.memoryTemperatureC, QStringLiteral("°C")),
+                              told(tr("memory clock"), s.memoryClockMhz, QStringLiteral("MHz")),
+                              told(tr("power limit"), s.powerLimitW, QStringLiteral("W")),
+                              link.join(QStringLiteral(", "))};
+    const QStringList faults{clocks, s.eccErrors ? tr("ECC errors %1").arg(*s.eccErrors) : tr("ECC errors n/a"),
+                             s.xid ? tr("last fault Xid %1").arg(*s.xid) : tr("no fault (Xid) told")};
+    return {sensors.join(separator), faults.join(separator)};
+}
+
 void DeviceCard::setStats(const engine::DeviceStats &stats)
 {
+    if (stats.kind != std::exchange(m_stats.kind, stats.kind))
+        setFixedHeight(sizeHint().height());
     m_stats = stats;
     const auto whole = [](const std::optional<double> &value) {
         return value ? format::count(std::llround(*value)) : QString();
@@ -103,9 +150,15 @@ void DeviceCard::paintContent(QPainter &painter, const QRectF &rect)
     const Tokens &c = theme().tokens();
     const bool hot = m_stats.temperatureC && *m_stats.temperatureC >= hotC;
     const double gap = 24, width = (rect.width() - gap * double(m_sensors.size() - 1)) / double(m_sensors.size());
+    constexpr double lineHeight = 20;
+    const QStringList lines = details();
+    const double below = 30 + lineHeight * double(lines.size());
     for (std::size_t i = 0; i < m_sensors.size(); ++i)
-        paintSensor(painter, {rect.x() + double(i) * (width + gap), rect.y(), width, rect.height() - 30}, m_sensors[i],
-                    hot && i == Temperature);
+        paintSensor(painter, {rect.x() + double(i) * (width + gap), rect.y(), width, rect.height() - below},
+                    m_sensors[i], hot && i == Temperature);
+    for (qsizetype i = 0; i < lines.size(); ++i)
+        paint::text(painter, {rect.x(), rect.bottom() - below + 14 + lineHeight * double(i), rect.width(), 18},
+                    lines[i], theme().ui(11.5), c.text);
     QString foot = QString::fromStdString(m_stats.problem);
     if (hot)
         foot = tr("at or above 85 °C: the device slows itself down; check the cooling");

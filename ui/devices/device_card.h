@@ -14,7 +14,9 @@ class DeviceCard : public Card {
 public:
     explicit DeviceCard(Theme &theme, QWidget *parent = nullptr);
     void setStats(const engine::DeviceStats &stats);
-    [[nodiscard]] QSize sizeHint() const override { return {700, 232}; }
+    [[nodiscard]] QSize sizeHint() const override { return {700, m_stats.kind == "cuda" ? 272 : 232}; }
+    /// What GPUs tell besides their sensors, "n/a" where they do not; two lines, none for the CPU.
+    [[nodiscard]] QStringList details() const;
 
     static constexpr double hotC = 85;
 
