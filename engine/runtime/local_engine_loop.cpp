@@ -151,7 +151,7 @@ void EngineLoop::refreshBlockMap()
     }
     if (!m_mapIsOld || now() < m_nextMap)
         return;
-    m_shared.state.setBlocks(snapshotBlocks(*m_scheduler), m_model->tokenizer());
+    m_shared.state.setBlocks(snapshotBlocks(*m_scheduler), tokenizer());
     m_mapIsOld = false;
     m_nextMap = now() + mapSeconds;
 }
@@ -336,7 +336,7 @@ bool EngineLoop::submit(Submission &submission, RequestId leader)
         if (const std::string fault = m_scheduler->refuse(sequence.promptTokens, sequence.maxTokens); !fault.empty())
             throw Error(ErrorCode::Refused, fault);
         checkQueue(sequence.promptTokens);
-        RequestStream stream(m_model->tokenizer(), request.sampling, m_seeds());
+        RequestStream stream(tokenizer(), request.sampling, m_seeds());
         if (request.jsonSchema && request.sampling.ignoreEos)
             throw Error(ErrorCode::Refused, "a schema: found ignore_eos too, but an answer ends where its form does");
         if (request.jsonSchema && request.sampling.minTokens > 0)
@@ -344,7 +344,7 @@ bool EngineLoop::submit(Submission &submission, RequestId leader)
         if (request.jsonSchema) {
             stream.setGrammar(m_grammars->matcher(*request.jsonSchema));
         } else if (!request.prompt && !request.ids) { // an answer in a conversation
-            if (auto parser = makeOutputParser(m_model->tokenizer(), request.toolsJson.has_value())) {
+            if (auto parser = makeOutputParser(tokenizer(), request.toolsJson.has_value())) {
                 parser->begin(sequence.tokens);
                 stream.setParser(std::move(parser));
                 if (request.toolsJson)

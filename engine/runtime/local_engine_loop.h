@@ -99,6 +99,8 @@ private:
     void failAll(const std::string &message);
     void goOnWith(std::unique_ptr<ServedModel> model);
     [[nodiscard]] EngineConfig configFor(const std::string &device) const;
+    /// Of all requests: it outlives every change of the device.
+    [[nodiscard]] const Tokenizer &tokenizer() const { return (m_textModel ? *m_textModel : *m_model).tokenizer(); }
     /// Runs the batch and draws a token for each request that is due, on the device where that is possible.
     [[nodiscard]] std::vector<RowResult> runAndSample(const Batch &batch);
     /// Calls use(request, sequence, logit row, result) for everybody whose next token is due; what it throws becomes

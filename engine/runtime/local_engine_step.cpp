@@ -222,9 +222,9 @@ TokenEvent EngineLoop::tokenEvent(const CommitResult::Output &output, RequestStr
     event.cachedTokens = output.cachedTokens;
     if (stream.sampling().logprobs < 0)
         return event;
-    const Tokenizer &tokenizer = m_model->tokenizer();
-    const auto pieceOf = [&tokenizer](int id) {
-        return id < tokenizer.vocabSize() ? tokenizer.piece(id) : std::string();
+    const Tokenizer &vocabulary = tokenizer();
+    const auto pieceOf = [&vocabulary](int id) {
+        return id < vocabulary.vocabSize() ? vocabulary.piece(id) : std::string();
     };
     const Sampled &sampled = m_sampled.at(output.id);
     SampledToken entry{{sampled.token, pieceOf(sampled.token), sampled.logprob}, {}};
