@@ -138,6 +138,8 @@ void addSelfTest(CLI::App &app, const Select &select)
     command->add_option("--isa", options->isa, "auto, scalar, avx2, avx512, avx512-vnni or amx")->capture_default_str();
     const auto speed = std::make_shared<bool>(false);
     command->add_flag("--speed", *speed, "how fast the operations are that decide about speed, instead of the tests");
+    command->add_flag("!--no-deterministic", options->deterministic,
+                      "with --speed: allow kernels whose results depend on batch neighbours (cuBLASLt)");
     command->callback([select, options, speed] {
         select([options, speed](Context &context) { (*speed ? showSpeed : selfTest)(*options, context); });
     });

@@ -36,6 +36,7 @@ struct SelfTestOptions {
     std::string device = "auto"; ///< as EngineConfig::device
     int threads = 0;
     std::string isa = "auto";
+    bool deterministic = true; ///< as EngineConfig::deterministic; of measureSpeed alone
 };
 
 /// Runs every operation on the device and on the reference with the same numbers, and measures what the device copies.

@@ -186,6 +186,7 @@ void measureSpeed(const SelfTestOptions &options, const std::function<void(const
     wanted.device = options.device == "auto" ? kernels::bestDevice() : options.device;
     wanted.threads = options.threads;
     wanted.isa = options.isa;
+    wanted.deterministic = options.deterministic;
     const auto ops = kernels::makeOps(wanted);
     const Sizes sizes = sizesFor(*ops);
     const auto tell = [&](const SpeedRow &row) {

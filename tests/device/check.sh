@@ -173,7 +173,10 @@ else
     note model skipped 0 "$model is not there (--model FILE)"
 fi
 step speed 60 "$cli" selftest --device "$device" --speed --json
-note "products of cuBLASLt" skipped 0 "this program does not measure them"
+case $device in
+cpu | simt) note "products of cuBLASLt" skipped 0 "they are of GPUs alone" ;;
+*) step speed-cublaslt 60 "$cli" selftest --device "$device" --speed --no-deterministic --json ;;
+esac
 
 if [ -d "$shared/tiny/models" ]; then
     for folder in "$shared"/tiny/models/*/; do
