@@ -138,7 +138,8 @@ void checkRope(const TensorView &heads, std::span<const int> positions, const Ro
     CHECK(table.inverseFrequencies.size() * 2 == static_cast<std::size_t>(table.rotaryDim));
 }
 
-void checkKvStore(const TensorView &k, const TensorView &v, const KvLayer &layer, std::span<const int> slots)
+void checkKvStore(const TensorView &k, const TensorView &v, const KvLayer &layer, std::span<const int> slots,
+                  bool mayFill)
 {
     checkFloatView(k, 3);
     if (v.rank != 0)
@@ -149,11 +150,11 @@ void checkKvStore(const TensorView &k, const TensorView &v, const KvLayer &layer
     CHECK(k.shape[1] == layer.kvHeads && k.shape[2] == layer.headDim);
     const std::int64_t capacity = std::int64_t{layer.blocks} * layer.blockTokens;
     for (const int slot : slots)
-        CHECK(slot >= 0 && slot < capacity);
+        CHECK((slot >= 0 || (mayFill && slot == -1)) && slot < capacity);
 }
 
 void checkAttention(const TensorView &q, const KvLayer &layer, const PagedBatch &batch, const AttentionShape &shape,
-                    const TensorView &out)
+                    const TensorView &out, bool mayFill)
 {
     checkFloatView(q, 3);
     checkFloatView(out, 3);
@@ -172,6 +173,8 @@ void checkAttention(const TensorView &q, const KvLayer &layer, const PagedBatch 
     CHECK(batch.blockTables.size() == sequences * static_cast<std::size_t>(batch.maxBlocks));
     for (std::size_t s = 0; s < sequences; ++s) {
         const int queries = batch.queryStarts[s + 1] - batch.queryStarts[s];
+        if (mayFill && batch.contextLengths[s] == 0)
+            continue;
         const int blocks = (batch.contextLengths[s] + batch.blockTokens - 1) / batch.blockTokens;
         CHECK(queries >= 0 && queries <= batch.contextLengths[s] && blocks <= batch.maxBlocks);
         const std::size_t first = s * static_cast<std::size_t>(batch.maxBlocks);

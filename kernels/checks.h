@@ -30,9 +30,11 @@ void checkExpertRows(const PackedWeight &expert, const TensorView &x, std::int64
                      std::int64_t outRows, std::int64_t outColumns);
 void checkSameShape(const TensorView &a, const TensorView &b);
 void checkRope(const TensorView &heads, std::span<const int> positions, const RopeTable &table);
-void checkKvStore(const TensorView &k, const TensorView &v, const KvLayer &layer, std::span<const int> slots);
+/// With `mayFill` rows may stand for nothing, here and below: Ops::capturesSteps().
+void checkKvStore(const TensorView &k, const TensorView &v, const KvLayer &layer, std::span<const int> slots,
+                  bool mayFill = false);
 void checkAttention(const TensorView &q, const KvLayer &layer, const PagedBatch &batch, const AttentionShape &shape,
-                    const TensorView &out);
+                    const TensorView &out, bool mayFill = false);
 void checkGather(const TensorView &x, std::span<const int> rows, const TensorView &out);
 void checkCopyBlock(const KvLayer &layer, int from, int to);
 

@@ -7,6 +7,8 @@
 #include "kernels/sampling.h"
 #include "kernels/tensor_view.h"
 
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +17,17 @@
 #include <vector>
 
 namespace kernels {
+
+/// A shape in which steps come again: their numbers of rows, and what else decides which operations they are made of.
+struct StepShape {
+    int rows = 0;
+    int maxBlocks = 0; ///< PagedBatch::maxBlocks
+    int variant = 0;   ///< of the rotary embedding
+    bool operator==(const StepShape &) const = default;
+};
+
+/// The arrays of the host that operations of a step are given, as bytes; their sizes follow from the shape.
+using StepInputs = std::span<const std::span<const std::byte>>;
 
 /// An order of work on one device. On the CPU every operation is finished when its call returns.
 class Stream {
@@ -27,6 +40,17 @@ public:
     /// where operations need no such memory: then they compute as ever. \throws Error OutOfMemory
     [[nodiscard]] virtual bool plan(bool) { return false; }
     [[nodiscard]] virtual bool plans() const { return false; }
+
+    /// work() queues the operations of a step. A stream that captures steps runs the first of a shape as it is, and
+    /// queues later ones as one graph without calling work(): only the contents of `inputs` may differ between steps of
+    /// one shape. What comes out is the same, bit for bit. \pre Ops::capturesSteps()
+    virtual void runStep(const StepShape &, StepInputs, const std::function<void()> &work) { work(); }
+    /// Whether it does so; no longer once the device has refused.
+    [[nodiscard]] virtual bool capturesSteps() const { return false; }
+    /// Steps of any shape are captured anew: memory that they use was replaced. After a refusal, tries again.
+    virtual void forgetSteps() { }
+    /// Why the device refused to capture, one sentence; told once, then empty.
+    [[nodiscard]] virtual std::string takeCaptureFault() { return {}; }
 };
 
 /// Memory of one device, freed with the object; zeroed when made.
@@ -90,8 +114,10 @@ struct RouterShape {
 /// Where the tokens of a step belong. Token t of sequence s is query row queryStarts[s] + t; its absolute
 /// position is contextLengths[s] - (queryStarts[s + 1] - queryStarts[s]) + t, and it sees keys up to itself.
 struct PagedBatch {
-    std::span<const int> queryStarts;    ///< [sequences + 1]
-    std::span<const int> contextLengths; ///< [sequences], tokens in the cache including this step's
+    std::span<const int> queryStarts; ///< [sequences + 1]
+    /// [sequences], tokens in the cache including this step's. Where Ops::capturesSteps(), 0 for rows that only fill
+    /// the step up to its shape: their outputs become 0, and nothing is read for them.
+    std::span<const int> contextLengths;
     /// [sequences, maxBlocks], block numbers; where no query of the step sees a block through the window, anything
     std::span<const int> blockTables;
     int maxBlocks = 0;
@@ -122,6 +148,8 @@ public:
     [[nodiscard]] virtual bool deterministic() const { return true; }
 
     [[nodiscard]] virtual std::unique_ptr<Stream> makeStream() = 0;
+    /// Whether its streams can capture steps. Operations around others that want to see each call do not.
+    [[nodiscard]] virtual bool capturesSteps() const { return false; }
     /// \throws Error OutOfMemory naming bytes asked for
     [[nodiscard]] virtual std::unique_ptr<Buffer> allocate(std::size_t bytes) = 0;
     /// Memory of the host that transfer() is fast with. \throws Error OutOfMemory
@@ -198,7 +226,8 @@ public:
                                 TensorView weights, std::span<const float *const> bias, TensorView inout,
                                 Stream &stream) = 0;
     /// Writes k and v [tokens, kvHeads, headDim] to their slots (block * blockTokens + offset) of one layer, each row
-    /// in the layer's types. An empty v (rank 0) for a layer that holds keys only.
+    /// in the layer's types. An empty v (rank 0) for a layer that holds keys only. Where capturesSteps(), slot -1 for
+    /// rows that are stored nowhere.
     virtual void kvStore(TensorView k, TensorView v, const KvLayer &layer, std::span<const int> slots,
                          Stream &stream) = 0;
     /// Causal attention over the paged cache, tiled with online softmax; never builds the score matrix.

@@ -80,6 +80,8 @@ QString noticeText(engine::EngineNotice::Kind kind)
         return StatsHistory::tr("device lost");
     case engine::EngineNotice::Kind::DeviceReplaced:
         return StatsHistory::tr("other device");
+    case engine::EngineNotice::Kind::GraphsOff:
+        return StatsHistory::tr("no graphs");
     }
     return {};
 }

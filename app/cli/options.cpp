@@ -210,6 +210,11 @@ void addModelOptions(CLI::App &command, ModelOptions &o)
         ->check(numberFrom(0, 1000))
         ->capture_default_str()
         ->group(group);
+    command
+        .add_option("--cuda-graphs", o.cudaGraphs,
+                    "whether a GPU is given decode steps as captured graphs: on or off; tokens are the same")
+        ->capture_default_str()
+        ->group(group);
     command.add_flag("--profile", o.profile, "time per operation and layer, on standard error")->group(group);
     command.add_option("--stats", o.statsFile, "write totals of the run to FILE as JSON")->group(group);
     command.add_option("--seed", o.seed, "sampling seed (default: random, 0 in bench)")
@@ -248,6 +253,7 @@ engine::EngineConfig engineConfig(const ModelOptions &o)
                                                       {"priority", engine::SchedulingPolicy::Priority},
                                                       {"shortest", engine::SchedulingPolicy::Shortest}});
     config.deterministic = !o.noDeterministic;
+    config.cudaGraphs = choose<bool>("--cuda-graphs", o.cudaGraphs, {{"on", true}, {"off", false}});
     config.profile = o.profile;
     config.onDeviceLoss = choose<engine::DeviceLoss>(
         "--on-device-loss", o.onDeviceLoss, {{"fail", engine::DeviceLoss::Fail}, {"cpu", engine::DeviceLoss::Cpu}});

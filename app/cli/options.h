@@ -38,6 +38,7 @@ struct ModelOptions {
     std::string onDeviceLoss = "fail";
     std::string deviceProcess = "auto";
     int deviceRestarts = engine::EngineConfig().deviceRestarts;
+    std::string cudaGraphs = "on";
     std::optional<std::string> statsFile;
     std::optional<std::uint64_t> seed;
 };

@@ -49,9 +49,10 @@ void tellOfModel(const engine::ModelInfo &info, const Context &context)
         return;
     const engine::EngineConfig &effective = info.effective;
     const auto mebibytes = [](std::size_t bytes) { return std::to_string(bytes >> 20U) + " MiB"; };
-    std::fprintf(stderr, "%s: %s, %s %s on %d threads, weights %s, workspace %s\n", info.path.c_str(),
+    std::fprintf(stderr, "%s: %s, %s %s on %d threads%s, weights %s, workspace %s\n", info.path.c_str(),
                  info.architecture.c_str(), info.backend.c_str(), info.isa.c_str(), effective.threads,
-                 mebibytes(info.weightBytes).c_str(), mebibytes(info.workspaceBytes).c_str());
+                 effective.cudaGraphs ? " with CUDA graphs" : "", mebibytes(info.weightBytes).c_str(),
+                 mebibytes(info.workspaceBytes).c_str());
     std::fprintf(
         stderr,
         "context %d tokens, KV pool %d blocks of %d tokens (%s of %s), at most %d sequences and %d tokens a step\n",
@@ -78,7 +79,8 @@ namespace {
 bool isFault(engine::EngineNotice::Kind kind)
 {
     using Kind = engine::EngineNotice::Kind;
-    return kind == Kind::PoolShrunk || kind == Kind::DeviceLost || kind == Kind::DeviceReplaced;
+    return kind == Kind::PoolShrunk || kind == Kind::DeviceLost || kind == Kind::DeviceReplaced
+        || kind == Kind::GraphsOff;
 }
 
 } // namespace

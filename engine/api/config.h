@@ -83,6 +83,9 @@ struct EngineConfig : AdmissionRules {
     DeviceLoss onDeviceLoss = DeviceLoss::Ask;
     DeviceProcess process = DeviceProcess::Auto;
     int deviceRestarts = 2; ///< times in ten minutes that a lost device is opened anew in a fresh worker
+    /// Decode steps are queued as captured graphs on a device that can; the same tokens either way. Never with
+    /// `profile`.
+    bool cudaGraphs = true;
     bool profile = false;
     ServingBaselines baselines;
     BatchLimits limits;

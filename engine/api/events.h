@@ -141,6 +141,7 @@ struct EngineNotice {
         PoolShrunk,     ///< a step found no memory; the cache was dropped, pool and steps were made smaller
         DeviceLost,     ///< requests wait as token ids; with EngineConfig::onDeviceLoss Ask, for Engine::continueOn
         DeviceReplaced, ///< they go on on another device
+        GraphsOff,      ///< the device refused to capture a step; steps are queued kernel by kernel from now on
     };
     Kind kind = Kind::StepStalled;
     std::uint64_t step = 0;

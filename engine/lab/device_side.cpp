@@ -30,6 +30,7 @@ Figures describeDevice(const ModelInfo &info, std::uint64_t seed)
             {"isa", info.isa},
             {"backend", info.backend},
             {"threads", std::int64_t{effective.threads}},
+            {"cuda_graphs", effective.cudaGraphs ? "on" : "off"},
             {"model", info.name},
             {"max_model_len", std::int64_t{effective.maxModelLen}},
             {"max_num_seqs", std::int64_t{effective.limits.maxNumSeqs}},

@@ -226,6 +226,7 @@ LoadedModel::LoadedModel(const std::string &path, const EngineConfig &config, co
         std::unique_ptr<Model> network = family.load(model, loader);
         m_runner = std::make_unique<ModelRunner>(std::move(ops), std::move(network), kvTypes, m_profile.get());
     });
+    m_info.effective.cudaGraphs = m_runner->setGraphs(config.cudaGraphs);
     if (const std::string changed = m_checkpoint->checkUnchanged(); !changed.empty())
         throw Error(ErrorCode::Refused, changed);
     describe(m_runner->model().config());

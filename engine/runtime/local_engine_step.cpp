@@ -62,6 +62,8 @@ bool EngineLoop::step()
     else if (const std::optional<StepFailure> failure = runBatch(batch))
         retry(batch, *failure);
     m_copiesFailed = copies.has_value();
+    if (std::string notice = m_model->executor().takeNotice(); !notice.empty())
+        send(EngineNotice{EngineNotice::Kind::GraphsOff, m_scheduler->steps(), std::move(notice)});
     if (m_shared.pulse.end())
         send(EngineNotice{EngineNotice::Kind::StepResumed, m_scheduler->steps(),
                           "step " + std::to_string(m_scheduler->steps()) + " came to its end after all"});

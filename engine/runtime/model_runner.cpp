@@ -20,9 +20,33 @@ ModelRunner::ModelRunner(std::unique_ptr<kernels::Ops> ops, std::unique_ptr<Mode
     resetGovernor();
     if (m_profile)
         m_model->setLayerCallback([this](int layer) { m_profile->setLayer(layer); });
+    (void)setGraphs(true);
 }
 
 ModelRunner::~ModelRunner() = default;
+
+bool ModelRunner::setGraphs(bool on)
+{
+    const bool graphs = on && m_ops->capturesSteps() && m_profile == nullptr;
+    m_stream->forgetSteps();
+    if (graphs == m_graphs)
+        return graphs;
+    m_graphs = graphs;
+    planSteps();
+    return graphs;
+}
+
+void ModelRunner::setRouterCallback(RouterCallback callback)
+{
+    m_traced = static_cast<bool>(callback);
+    m_model->setRouterCallback(std::move(callback));
+}
+
+void ModelRunner::exchangeKv(std::unique_ptr<KvCache> &other)
+{
+    m_stream->forgetSteps();
+    m_kv.swap(other);
+}
 
 std::unique_ptr<KvCache> ModelRunner::newKv(const KvSizes &sizes)
 {
@@ -37,6 +61,7 @@ void ModelRunner::resizeKv(const KvSizes &sizes)
         planSteps();
         return;
     }
+    m_stream->forgetSteps();
     const KvShape oldShape = m_kv->shape();
     const int oldBlocks = m_kv->blocks();
     const int oldWindowBlocks = m_kv->windowBlocks();
@@ -84,6 +109,7 @@ void ModelRunner::reserve(int maxTokens, int maxLogitRows)
     const int rows = std::min(std::max(maxLogitRows, m_maxLogitRows), tokens);
     if (tokens == m_maxTokens && rows == m_maxLogitRows)
         return;
+    m_stream->forgetSteps();
     m_model->reserve(tokens, rows);
     if (rows != m_maxLogitRows) {
         m_logits = Tensor(*m_ops, kernels::DType::F32, std::array{std::int64_t{rows}, std::int64_t{vocabSize()}});
@@ -95,6 +121,12 @@ void ModelRunner::reserve(int maxTokens, int maxLogitRows)
     planSteps();
 }
 
+int ModelRunner::mostBlocks() const
+{
+    const int blockTokens = m_kv->shape().blockTokens;
+    return std::min(m_kv->blocks(), (m_model->config().contextLength + blockTokens - 1) / blockTokens);
+}
+
 /// As many sequences as there are rows of logits, the last with most of the tokens; all in the pool's first blocks, as
 /// nothing is computed.
 ForwardBatch ModelRunner::largestBatch() const
@@ -103,7 +135,7 @@ ForwardBatch ModelRunner::largestBatch() const
     const int sequences = m_maxLogitRows;
     const int longest = m_maxTokens - sequences + 1;
     const int blockTokens = m_kv->shape().blockTokens;
-    batch.maxBlocks = std::max(m_kv->blocks(), (longest + blockTokens - 1) / blockTokens);
+    batch.maxBlocks = std::max(mostBlocks(), (longest + blockTokens - 1) / blockTokens);
     batch.tokenIds.assign(static_cast<std::size_t>(m_maxTokens), 0);
     batch.positions.assign(batch.tokenIds.size(), 0);
     batch.slotIds.assign(batch.tokenIds.size(), 0);
@@ -119,21 +151,46 @@ ForwardBatch ModelRunner::largestBatch() const
         batch.windowSlotIds = batch.slotIds;
         batch.windowTables = batch.blockTables;
     }
-    batch.ropeVariants.clear();
     return batch;
+}
+
+ForwardBatch ModelRunner::largestVariants() const
+{
+    ForwardBatch batch = largestBatch();
+    const RopeVariants variants = ropeVariants();
+    for (int s = 0; s < m_maxLogitRows; ++s)
+        batch.ropeVariants.push_back(variants.of(variants.switchLength + (variants.perLength ? s : s % 2)));
+    return batch;
+}
+
+/// Beside the rows: the tokens of requests with penalties, as many as the pool holds, limits of choice, and
+/// log-probabilities.
+void ModelRunner::planSampling(const kernels::TensorView &logits)
+{
+    constexpr int mostHistory = 1 << 20;
+    constexpr int usualLogprobs = 20;
+    const auto count = static_cast<std::size_t>(m_maxLogitRows);
+    const std::vector<kernels::SamplingRow> rows(count);
+    const std::int64_t pooled = std::int64_t{m_kv->blocks()} * m_kv->shape().blockTokens;
+    const std::vector<int> history(static_cast<std::size_t>(std::min<std::int64_t>(pooled, mostHistory)));
+    const std::vector<std::uint64_t> allowed(count * static_cast<std::size_t>((vocabSize() + 63) / 64));
+    sample(logits, {rows, history, {}, allowed, usualLogprobs});
 }
 
 void ModelRunner::planSteps()
 {
     if (!m_kv || m_logits.empty() || !m_stream->plan(true))
         return;
-    const ForwardBatch batch = largestBatch();
     try {
         const kernels::TensorView logits = m_logits.rows(m_maxLogitRows);
-        m_model->forward(batch, *m_kv, logits, *m_stream);
-        if (m_ops->samples()) {
-            const std::vector<kernels::SamplingRow> rows(static_cast<std::size_t>(m_maxLogitRows));
-            sample(logits, {rows, {}, {}, {}, 0});
+        const bool variants = ropeVariants().switchLength > 0;
+        m_model->forward(variants ? largestVariants() : largestBatch(), *m_kv, logits, *m_stream);
+        if (m_ops->samples())
+            planSampling(logits);
+        if (m_graphs) {
+            m_padded.fillLargest(m_maxLogitRows, mostBlocks(), m_kv->windowBlocks() > 0);
+            m_stream->runStep(m_padded.shape(), m_padded.inputs(),
+                              [&] { m_model->forward(m_padded.forward(), *m_kv, logits, *m_stream); });
         }
     } catch (...) {
         (void)m_stream->plan(false);
@@ -151,6 +208,18 @@ void ModelRunner::chooseThreads()
         m_ops->useThreads(m_stepThreads);
 }
 
+/// Logits of the batch's rows, and where the step is filled up to a shape, of rows after them.
+void ModelRunner::forward(const ForwardBatch &batch)
+{
+    if (!m_graphs || m_traced || !m_stream->capturesSteps() || !m_padded.fill(batch, m_maxLogitRows, ropeVariants())) {
+        m_model->forward(batch, *m_kv, m_logits.rows(static_cast<std::int64_t>(batch.logitRows.size())), *m_stream);
+        return;
+    }
+    const kernels::TensorView logits = m_logits.rows(m_padded.shape().rows);
+    m_stream->runStep(m_padded.shape(), m_padded.inputs(),
+                      [&] { m_model->forward(m_padded.forward(), *m_kv, logits, *m_stream); });
+}
+
 template<typename After> void ModelRunner::compute(const Batch &batch, After after)
 {
     CHECK(m_kv && !m_logits.empty());
@@ -160,7 +229,7 @@ template<typename After> void ModelRunner::compute(const Batch &batch, After aft
     const auto start = std::chrono::steady_clock::now();
     if (m_profile)
         m_profile->setLayer(Profile::before);
-    m_model->forward(batch.forward, *m_kv, logits, *m_stream);
+    forward(batch.forward);
     after(logits);
     m_stream->synchronize();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -3,6 +3,7 @@
 
 #include "engine/cache/kv_cache.h"
 #include "engine/core/tensor.h"
+#include "engine/runtime/padded_step.h"
 #include "engine/runtime/profile.h"
 #include "engine/runtime/step_executor.h"
 #include "engine/runtime/thread_governor.h"
@@ -28,20 +29,25 @@ public:
     [[nodiscard]] kernels::TensorView run(const Batch &batch) override;
     [[nodiscard]] bool samples() const override { return m_ops->samples(); }
     [[nodiscard]] std::vector<Sampled> runAndSample(const Batch &batch, const SamplingRequests &requests) override;
+    [[nodiscard]] std::string takeNotice() override { return m_stream->takeCaptureFault(); }
     void copyBlock(const BlockCopy &copy) override;
     void setThreads(int threads) override;
     /// Fewer than threads() while other programs hold cores and fewer are measured to be faster.
     [[nodiscard]] int usedThreads() const override { return m_stepThreads; }
     [[nodiscard]] int threads() const override { return m_ops->threads(); }
 
+    /// Whether decode steps are filled up to shapes and queued as graphs from their second time on; on by default where
+    /// the device captures steps. Results do not depend on it. Returns what is in force. \throws Error OutOfMemory
+    bool setGraphs(bool on);
+
     /// A second pool as large as the one in use, in which keys and values are stored otherwise.
     /// \pre resizeKv was called. \throws Error OutOfMemory
     [[nodiscard]] std::unique_ptr<KvCache> makeKv(const KvTypes &types);
     /// Goes on with `other`, which holds the pool in use afterwards; for comparisons.
-    void exchangeKv(std::unique_ptr<KvCache> &other) { m_kv.swap(other); }
+    void exchangeKv(std::unique_ptr<KvCache> &other);
 
     [[nodiscard]] const Model &model() const { return *m_model; }
-    void setRouterCallback(RouterCallback callback) { m_model->setRouterCallback(std::move(callback)); }
+    void setRouterCallback(RouterCallback callback);
     [[nodiscard]] kernels::Ops &ops() { return *m_ops; }
     [[nodiscard]] const KvTypes &kvTypes() const { return m_kvTypes; }
     [[nodiscard]] std::size_t kvBytes() const { return m_kv ? m_kv->bytes() : 0; } ///< of the whole pool
@@ -52,7 +58,12 @@ private:
     void chooseThreads();
     /// Forgets what was measured with another number of threads.
     void resetGovernor();
+    [[nodiscard]] int mostBlocks() const; ///< of one sequence
     [[nodiscard]] ForwardBatch largestBatch() const;
+    /// The same with a variant of the rotary embedding for each sequence, where the model has several.
+    [[nodiscard]] ForwardBatch largestVariants() const;
+    void planSampling(const kernels::TensorView &logits);
+    void forward(const ForwardBatch &batch);
     /// Once there are a pool and room for steps: lets the device make the memory that the largest step needs besides,
     /// so that no step allocates. \throws Error OutOfMemory, Refused for what the device cannot compute
     void planSteps();
@@ -76,6 +87,9 @@ private:
     KvTypes m_kvTypes;
     int m_maxTokens = 0;
     int m_maxLogitRows = 0;
+    PaddedStep m_padded;
+    bool m_graphs = false;
+    bool m_traced = false; ///< somebody sees each choice of experts
     Profile *m_profile;
 };
 

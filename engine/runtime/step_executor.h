@@ -5,6 +5,7 @@
 #include "engine/runtime/sampling_requests.h"
 
 #include <span>
+#include <string>
 #include <vector>
 
 namespace engine {
@@ -34,6 +35,8 @@ public:
     [[nodiscard]] virtual bool samples() const { return false; }
     /// One step, and a token for each of the requests, as Sampler draws it; logits stay on the device. \pre samples()
     [[nodiscard]] virtual std::vector<Sampled> runAndSample(const Batch &batch, const SamplingRequests &requests);
+    /// Something about steps that a user should hear of, one sentence, told once; else empty.
+    [[nodiscard]] virtual std::string takeNotice() { return {}; }
     /// Copies one block over another in every layer of its kind. \pre from != to
     virtual void copyBlock(const BlockCopy &copy) = 0;
     /// Worker threads from the next step on; results do not depend on it. 0 = cores

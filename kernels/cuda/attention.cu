@@ -398,6 +398,14 @@ __device__ __forceinline__ void storeRows(const AttentionArguments &a, const Til
     });
 }
 
+/// Rows of a sequence without context, which only fills its step.
+__device__ __forceinline__ void storeZeros(const AttentionArguments &a, const TileWork &work)
+{
+    for (int row = work.firstRow; row < min(work.firstRow + rows, work.rowCount); ++row)
+        for (int column = static_cast<int>(threadIdx.x); column < a.values.headDim; column += threads)
+            rowOf(a.out, queryRow(a, work, row))[column] = 0.0F;
+}
+
 /// Blocks [tiles, key heads, splits or 1].
 template<int dim, typename T, bool latent>
 __global__ void __launch_bounds__(threads, 2) attentionKernel(AttentionArguments a)
@@ -411,7 +419,9 @@ __global__ void __launch_bounds__(threads, 2) attentionKernel(AttentionArguments
     const bool shared = a.partials != nullptr;
     const int firstSplit = shared ? static_cast<int>(blockIdx.z) : begin / attentionSplitKeys;
     const int endSplit = shared ? firstSplit + 1 : (end - 1) / attentionSplitKeys + 1;
-    if (firstSplit * attentionSplitKeys >= end || endSplit * attentionSplitKeys <= begin)
+    if (work.context == 0 && !shared)
+        storeZeros(a, work);
+    if (work.context == 0 || firstSplit * attentionSplitKeys >= end || endSplit * attentionSplitKeys <= begin)
         return; // the whole block
     loadQueries<dim>(a, work, memory + Layout<dim, T, latent>::q);
     std::conditional_t<totalIsShared<dim>, SharedTotal<pairs>, RegisterTotal<pairs>> total(
@@ -433,6 +443,10 @@ __global__ void __launch_bounds__(threads, 2) attentionKernel(AttentionArguments
 __global__ void __launch_bounds__(threads) mergeSplitsKernel(AttentionArguments a)
 {
     const TileWork work = workOf(a);
+    if (work.context == 0) {
+        storeZeros(a, work);
+        return;
+    }
     for (int row = work.firstRow; row < min(work.firstRow + rows, work.rowCount); ++row) {
         const int position = work.position + row / a.groupHeads;
         const int begin = firstKeyOf(a, work, row / a.groupHeads);

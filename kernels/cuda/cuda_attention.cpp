@@ -40,7 +40,8 @@ void refuseOthers(const KvLayer &layer, const AttentionShape &shape)
             refuse("keys or values stored as " + std::string(info(type).name));
 }
 
-void listTiles(const PagedBatch &batch, int groupHeads, std::vector<AttentionTile> &tiles)
+/// Where the batch stands for others of its size (`largest`), as many as those could have.
+void listTiles(const PagedBatch &batch, int groupHeads, bool largest, std::vector<AttentionTile> &tiles)
 {
     tiles.clear();
     for (std::size_t s = 0; s < batch.contextLengths.size(); ++s) {
@@ -48,6 +49,10 @@ void listTiles(const PagedBatch &batch, int groupHeads, std::vector<AttentionTil
         for (int first = 0; first < rows; first += attentionTileRows)
             tiles.push_back({static_cast<int>(s), first});
     }
+    const std::size_t sequences = batch.contextLengths.size();
+    const auto rows = static_cast<std::size_t>(batch.queryStarts[sequences] * groupHeads);
+    if (largest)
+        tiles.resize(std::max(tiles.size(), rows / attentionTileRows + sequences));
 }
 
 /// Blocks that a device is kept busy by; fewer share a row's keys among them.
@@ -74,7 +79,7 @@ void CudaOps::rope(TensorView heads, std::span<const int> positions, const RopeT
 
 void CudaOps::kvStore(TensorView k, TensorView v, const KvLayer &layer, std::span<const int> slots, Stream &stream)
 {
-    checkKvStore(k, v, layer, slots);
+    checkKvStore(k, v, layer, slots, true);
     DeviceStream &own = DeviceStream::of(stream);
     const int *numbers = own.put(slots);
     launch(own, [&](StreamHandle handle) {
@@ -87,7 +92,7 @@ void CudaOps::kvStore(TensorView k, TensorView v, const KvLayer &layer, std::spa
 void CudaOps::pagedAttention(TensorView q, const KvLayer &layer, const PagedBatch &batch, const AttentionShape &shape,
                              TensorView out, Stream &stream)
 {
-    checkAttention(q, layer, batch, shape, out);
+    checkAttention(q, layer, batch, shape, out, true);
     refuseOthers(layer, shape);
     DeviceStream &own = DeviceStream::of(stream);
     own.beginOperation();
@@ -99,7 +104,7 @@ void CudaOps::pagedAttention(TensorView q, const KvLayer &layer, const PagedBatc
     a.values.headDim = valueDimOf(shape);
     a.valuesInKeys = shape.valuesInKeys;
     a.groupHeads = shape.heads / shape.kvHeads;
-    listTiles(batch, a.groupHeads, m_tiles);
+    listTiles(batch, a.groupHeads, own.plans(), m_tiles);
     a.tiles = own.put(std::span<const AttentionTile>(m_tiles));
     a.tileCount = static_cast<int>(m_tiles.size());
     a.queryStarts = own.put(batch.queryStarts);
@@ -110,8 +115,9 @@ void CudaOps::pagedAttention(TensorView q, const KvLayer &layer, const PagedBatc
     a.window = shape.window;
     a.softCap = shape.softCap;
     a.sinks = shape.sinks;
-    const int longest = batch.contextLengths.empty() ? 0 : *std::ranges::max_element(batch.contextLengths);
-    a.splits = (longest + attentionSplitKeys - 1) / attentionSplitKeys;
+    // From the tables' width, not from lengths: a launch is the same in every step of a shape.
+    a.splits = static_cast<int>((std::int64_t{batch.maxBlocks} * batch.blockTokens + attentionSplitKeys - 1)
+                                / attentionSplitKeys);
     const std::int64_t partials = std::int64_t{a.splits} * a.q.rows * (a.values.headDim + 2);
     if (own.plans()) // the batch stands for others, of which some may want the most
         (void)own.take<float>(mostPartials);

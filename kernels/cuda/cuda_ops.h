@@ -22,6 +22,7 @@ public:
     int threads() const override { return m_runtime->threads(); }
     void setThreads(int threads) override { m_runtime->setThreads(threads); }
     std::unique_ptr<Stream> makeStream() override { return std::make_unique<DeviceStream>(*m_runtime); }
+    bool capturesSteps() const override { return true; }
     std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return m_runtime->allocate(bytes); }
     std::unique_ptr<Buffer> allocateStaging(std::size_t bytes) override { return m_runtime->allocatePinned(bytes); }
     std::optional<std::size_t> freeOwnMemory() const override { return m_runtime->freeBytes(); }

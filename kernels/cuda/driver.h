@@ -7,7 +7,13 @@
 #include <memory>
 #include <string>
 
+struct CUgraph_st;
+struct CUgraphExec_st;
+
 namespace kernels::cuda {
+
+using GraphHandle = CUgraph_st *;             ///< cudaGraph_t
+using GraphInstanceHandle = CUgraphExec_st *; ///< cudaGraphExec_t
 
 /// What is known of a GPU before it is opened.
 struct DeviceFacts {
@@ -49,6 +55,16 @@ public:
     [[nodiscard]] virtual int canReach(int from, int to, bool &can) = 0;
     /// The device in use reaches that memory from now on.
     [[nodiscard]] virtual int reach(int to) = 0;
+
+    /// What this thread queues on the stream becomes a graph.
+    [[nodiscard]] virtual int beginCapture(StreamHandle stream) = 0;
+    /// Null with an error; the stream captures no longer in any case.
+    [[nodiscard]] virtual int endCapture(StreamHandle stream, GraphHandle &graph) = 0;
+    virtual int destroyGraph(GraphHandle graph) = 0;
+    [[nodiscard]] virtual int instantiate(GraphInstanceHandle &instance, GraphHandle graph) = 0;
+    virtual int destroyInstance(GraphInstanceHandle instance) = 0;
+    [[nodiscard]] virtual int launchGraph(GraphInstanceHandle instance, StreamHandle stream) = 0;
+
     /// The last error of any call or kernel, which it takes away unless it is there to stay.
     [[nodiscard]] virtual int lastError() = 0;
     [[nodiscard]] virtual std::string errorText(int error) const = 0;

@@ -60,6 +60,22 @@ public:
         (void)cudaGetLastError(); // it did already
         return cudaSuccess;
     }
+    /// Calls of other threads go on meanwhile.
+    int beginCapture(StreamHandle stream) override
+    {
+        return cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+    }
+    int endCapture(StreamHandle stream, GraphHandle &graph) override { return cudaStreamEndCapture(stream, &graph); }
+    int destroyGraph(GraphHandle graph) override { return cudaGraphDestroy(graph); }
+    int instantiate(GraphInstanceHandle &instance, GraphHandle graph) override
+    {
+        return cudaGraphInstantiate(&instance, graph, 0);
+    }
+    int destroyInstance(GraphInstanceHandle instance) override { return cudaGraphExecDestroy(instance); }
+    int launchGraph(GraphInstanceHandle instance, StreamHandle stream) override
+    {
+        return cudaGraphLaunch(instance, stream);
+    }
     int lastError() override { return cudaGetLastError(); }
     std::string errorText(int error) const override { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
 };

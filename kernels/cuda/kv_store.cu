@@ -90,6 +90,8 @@ __global__ void __launch_bounds__(32 * warps) kvStoreKernel(RowSpan x, const int
     if (row >= x.rows)
         return;
     const int slot = slots[row / plane.heads];
+    if (slot < 0)
+        return; // a row that only fills its step
     const int place = row % plane.heads * plane.blockTokens + slot % plane.blockTokens;
     std::byte *target =
         plane.data + slot / plane.blockTokens * plane.blockBytes + static_cast<std::int64_t>(place) * plane.rowBytes;

@@ -67,7 +67,7 @@ struct KvPlane {
     std::int64_t blockBytes = 0;
     int rowBytes = 0;
 };
-/// x [tokens * heads] rows, slots [tokens].
+/// x [tokens * heads] rows, slots [tokens], -1 for tokens that are stored nowhere.
 void launchKvStore(const RowSpan &x, const int *slots, const KvPlane &plane, StreamHandle stream);
 void launchCopyBytes(const std::byte *from, std::byte *to, std::size_t bytes, StreamHandle stream);
 
@@ -132,7 +132,7 @@ struct AttentionArguments {
     const AttentionTile *tiles = nullptr;
     int tileCount = 0;
     const int *queryStarts = nullptr;    ///< [sequences + 1]
-    const int *contextLengths = nullptr; ///< [sequences]
+    const int *contextLengths = nullptr; ///< [sequences], 0: its rows of `out` become 0
     const int *blockTables = nullptr;    ///< [sequences, maxBlocks]
     int maxBlocks = 0;
     int groupHeads = 0; ///< query heads of one key head
@@ -140,7 +140,7 @@ struct AttentionArguments {
     int window = 0;
     float softCap = 0.0F;
     const float *sinks = nullptr; ///< [heads] or null
-    int splits = 1;               ///< of 256 keys that the longest context needs
+    int splits = 1;               ///< of 256 keys, at least as many as the longest context needs
     float *partials = nullptr;    ///< [splits, rows of q, headDim + 2]; null: a tile walks through its splits by itself
     /// Values are the first elements of keys (latent attention): `values` is the plane of keys with the headDim of
     /// values, which is that of `out` and `partials` too.

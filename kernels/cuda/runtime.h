@@ -13,9 +13,16 @@
 
 namespace kernels::cuda {
 
-/// What the host asks of a device besides launching kernels: memory, copies and streams. The seam below CudaOps:
-/// one implementation for the emulator, one for NVIDIA's driver. Launchers take the stream's handle, and nothing else
-/// of it. Thread: one caller at a time.
+/// Launches and copies of a stream that were captured, to be queued as one. Source: CUDA C++ Programming Guide, CUDA
+/// Graphs.
+class Graph {
+public:
+    virtual ~Graph() = default;
+};
+
+/// What the host asks of a device besides launching kernels: memory, copies, streams and graphs. The seam below
+/// CudaOps: one implementation for the emulator, one for NVIDIA's driver. Launchers take the stream's handle, and
+/// nothing else of it. Thread: one caller at a time.
 class Runtime {
 public:
     virtual ~Runtime() = default;
@@ -35,6 +42,14 @@ public:
     virtual void copy(const void *from, void *to, std::size_t bytes, StreamHandle stream) = 0;
     /// Waits for everything and copies; for weights, which are loaded outside all streams.
     virtual void copyNow(const void *from, void *to, std::size_t bytes) = 0;
+
+    /// From here the stream notes launches and copies and does none of them, until endCapture(), which makes a graph of
+    /// them, or abandonCapture(). Memory may not be allocated meanwhile, nor anything be waited for.
+    virtual void beginCapture(StreamHandle stream) = 0;
+    [[nodiscard]] virtual std::unique_ptr<Graph> endCapture(StreamHandle stream) = 0;
+    /// The stream is as before; errors are left alone.
+    virtual void abandonCapture(StreamHandle stream) = 0;
+    virtual void launch(const Graph &graph, StreamHandle stream) = 0;
 
     /// Whether it still works, without waiting. \throws DeviceLost
     virtual void checkDevice() { }

@@ -124,6 +124,8 @@ public:
         if (kind == FaultKind::None)
             return;
         const std::string text = m_driver->errorText(error) + " (CUDA error " + std::to_string(error) + ")";
+        if (kind != FaultKind::Lost)
+            (void)m_driver->lastError(); // told here, and not again by whoever asks next
         if (kind == FaultKind::Lost)
             throw DeviceLost("device " + numbered(m_index) + " was lost in " + what + ": " + text);
         if (kind == FaultKind::OutOfMemory)
@@ -189,6 +191,33 @@ private:
     void *m_memory = nullptr;
 };
 
+class DriverGraph final : public Graph {
+public:
+    /// Of what the stream has captured. \throws Error
+    DriverGraph(std::shared_ptr<Device> device, StreamHandle stream)
+        : m_device(std::move(device))
+    {
+        Driver &driver = m_device->driver();
+        GraphHandle graph = nullptr;
+        m_device->check(driver.endCapture(stream, graph), "capturing a step");
+        const int error = driver.instantiate(m_instance, graph);
+        driver.destroyGraph(graph);
+        m_device->check(error, "making a graph of a step");
+    }
+    /// Errors are left alone, as of buffers.
+    ~DriverGraph() override { m_device->driver().destroyInstance(m_instance); }
+    DriverGraph(const DriverGraph &) = delete;
+    DriverGraph &operator=(const DriverGraph &) = delete;
+    void launch(StreamHandle stream) const
+    {
+        m_device->check(m_device->driver().launchGraph(m_instance, stream), "launching the graph of a step");
+    }
+
+private:
+    std::shared_ptr<Device> m_device;
+    GraphInstanceHandle m_instance = nullptr;
+};
+
 class DeviceRuntime final : public Runtime {
 public:
     DeviceRuntime(std::unique_ptr<Driver> driver, int index, const DeviceFacts &facts)
@@ -241,6 +270,30 @@ public:
         m_device->use();
         m_device->check(m_device->driver().synchronizeDevice(), "work before a copy");
         m_device->check(m_device->driver().copyNow(from, to, bytes), copyOf(bytes));
+    }
+
+    void beginCapture(StreamHandle stream) override
+    {
+        m_device->use();
+        m_device->check(m_device->driver().beginCapture(stream), "beginning to capture a step");
+    }
+    std::unique_ptr<Graph> endCapture(StreamHandle stream) override
+    {
+        return std::make_unique<DriverGraph>(m_device, stream);
+    }
+    void abandonCapture(StreamHandle stream) override
+    {
+        Driver &driver = m_device->driver();
+        GraphHandle graph = nullptr;
+        if (driver.endCapture(stream, graph) == 0)
+            driver.destroyGraph(graph);
+        else
+            (void)driver.lastError();
+    }
+    void launch(const Graph &graph, StreamHandle stream) override
+    {
+        m_device->use();
+        dynamic_cast<const DriverGraph &>(graph).launch(stream);
     }
 
     void checkDevice() override

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The emulator as a device: its memory is the host's, and every launch has ended when it returns.
+#include "kernels/cuda/runtime_simt.h"
+
 #include "kernels/checks.h"
-#include "kernels/cuda/runtime.h"
-#include "kernels/simt/emulator.h"
 
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <new>
 #include <sys/mman.h>
+#include <utility>
 
 namespace kernels::cuda {
 
@@ -103,7 +104,13 @@ public:
     StreamHandle makeStream() override { return m_emulator.stream(); }
     void destroyStream(StreamHandle) override { }
     void synchronize(StreamHandle) override { }
-    void copy(const void *from, void *to, std::size_t bytes, StreamHandle) override { copyNow(from, to, bytes); }
+    void copy(const void *from, void *to, std::size_t bytes, StreamHandle) override
+    {
+        if (m_emulator.captures())
+            m_captured.push_back({{}, false, [this, from, to, bytes] { copyNow(from, to, bytes); }});
+        else
+            copyNow(from, to, bytes);
+    }
     void copyNow(const void *from, void *to, std::size_t bytes) override
     {
         if (bytes == 0)
@@ -111,6 +118,34 @@ public:
         m_guard.lockAll(false);
         std::memcpy(to, from, bytes);
         m_guard.lockAll(true);
+    }
+
+    void beginCapture(StreamHandle) override
+    {
+        CHECK(!m_emulator.captures());
+        m_captured.clear();
+        m_emulator.setCapture([this](std::vector<simt::Launch> launches, bool coresident) {
+            m_captured.push_back({std::move(launches), coresident, {}});
+        });
+    }
+    std::unique_ptr<Graph> endCapture(StreamHandle) override
+    {
+        CHECK(m_emulator.captures());
+        m_emulator.setCapture({});
+        return std::make_unique<SimtGraph>(std::exchange(m_captured, {}));
+    }
+    void abandonCapture(StreamHandle) override
+    {
+        m_emulator.setCapture({});
+        m_captured.clear();
+    }
+    void launch(const Graph &graph, StreamHandle) override
+    {
+        for (const SimtGraph::Node &node : dynamic_cast<const SimtGraph &>(graph).nodes())
+            if (node.copy)
+                node.copy();
+            else
+                m_emulator.run(node.launches, node.coresident);
     }
 
     int threads() const override { return static_cast<int>(m_threads); }
@@ -133,6 +168,7 @@ private:
     bool m_guarded;
     GuardedMemory m_guard;
     simt::Emulator m_emulator;
+    std::vector<SimtGraph::Node> m_captured;
     unsigned m_threads = m_emulator.config().workers;
 };
 

@@ -1,47 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "kernels/cuda/runtime.h"
+#include "kernels/cuda/captured_steps.h"
 
-#include <memory>
+#include <functional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace kernels::cuda {
 
-/// Memory that is handed out from front to back and taken back as a whole. What does not fit comes from pieces of its
-/// own until the next reserve(), so that nothing handed out moves.
-class Arena {
-public:
-    enum class Kind { Device, Pinned };
-
-    Arena(Runtime &runtime, Kind kind)
-        : m_runtime(runtime)
-        , m_kind(kind)
-    {
-    }
-
-    /// Aligned to 256 bytes. While `counting`, nothing is made and the result is null.
-    [[nodiscard]] std::byte *take(std::size_t bytes, bool counting);
-    /// Everything handed out is free again, once the device has used it.
-    void reset() { m_used = 0; }
-    /// Makes one piece of what was needed at most so far. \pre the device is idle and nothing is handed out
-    void reserve();
-
-private:
-    [[nodiscard]] std::unique_ptr<Buffer> make(std::size_t bytes);
-
-    Runtime &m_runtime;
-    Kind m_kind;
-    std::unique_ptr<Buffer> m_memory;
-    std::vector<std::unique_ptr<Buffer>> m_pieces; ///< of what did not fit
-    std::size_t m_used = 0;
-    std::size_t m_most = 0;
-};
-
 /// A stream with the memory that operations on it need besides their outputs: a workspace for one operation at a time,
 /// and the step's small inputs (ids, positions, tables), which the host writes. Both are made while planning, and
-/// grow only for a step larger than all planned ones.
+/// grow only for a step larger than all planned ones. Steps of runStep() are queued as graphs from their second time
+/// on.
 class DeviceStream final : public Stream {
 public:
     explicit DeviceStream(Runtime &runtime);
@@ -51,6 +24,10 @@ public:
 
     void synchronize() override;
     [[nodiscard]] bool plan(bool on) override;
+    void runStep(const StepShape &shape, StepInputs inputs, const std::function<void()> &work) override;
+    [[nodiscard]] bool capturesSteps() const override { return !m_refused; }
+    void forgetSteps() override;
+    [[nodiscard]] std::string takeCaptureFault() override { return std::exchange(m_fault, {}); }
 
     [[nodiscard]] static DeviceStream &of(Stream &stream);
     /// \throws DeviceLost
@@ -74,12 +51,18 @@ public:
     }
 
 private:
+    enum class Step { None, Plain, Captured }; ///< of runStep()
     struct Input {
         std::span<const std::byte> host;
+        const std::byte *source = nullptr; ///< what was put
         std::byte *device = nullptr;
     };
     [[nodiscard]] const std::byte *putBytes(std::span<const std::byte> bytes);
     void dropInputs();
+    /// Whether the step was queued.
+    [[nodiscard]] bool replay(const Graph &graph);
+    void capture(const StepShape &shape, const std::function<void()> &work);
+    void refuse(const std::string &why);
 
     Runtime &m_runtime;
     StreamHandle m_handle;
@@ -88,6 +71,12 @@ private:
     Arena m_inputMemory;
     std::vector<Input> m_inputs;
     std::vector<std::vector<std::byte>> m_planned; ///< inputs while planning, when there is no staging memory
+    FixedInputs m_fixedInputs;
+    StepConstants m_constants;
+    StepGraphs m_graphs;
+    std::string m_fault; ///< not told yet
+    Step m_step = Step::None;
+    bool m_refused = false;
     bool m_plans = false;
 };
 

@@ -6,6 +6,7 @@
 #include "kernels/simt/emulator.h"
 #include "kernels/simt/hooks.h"
 
+#include <cstring>
 #include <tuple>
 
 #undef __launch_bounds__
@@ -26,12 +27,34 @@ inline constexpr int warpSize = 32;
 
 namespace simt {
 
+/// The bytes of arguments. Where the compiler cannot say which of them are padding, none.
+template<typename... Values> std::vector<std::byte> bytesOf(const std::tuple<Values...> &values)
+{
+    std::vector<std::byte> bytes;
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_clear_padding)
+    const auto add = [&bytes](auto value) {
+        if constexpr (!std::is_empty_v<decltype(value)>) {
+            __builtin_clear_padding(&value);
+            const std::size_t first = bytes.size();
+            bytes.resize(first + sizeof value);
+            std::memcpy(bytes.data() + first, &value, sizeof value);
+        }
+    };
+    std::apply([&](const Values &...each) { (add(each), ...); }, values);
+#endif
+#endif
+    return bytes;
+}
+
 /// A kernel with its arguments, copied as a launch copies them.
 template<typename... Parameters, typename... Arguments>
 Launch bind(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sharedBytes, Arguments &&...arguments)
 {
     std::tuple<std::decay_t<Parameters>...> values(std::forward<Arguments>(arguments)...);
-    return {grid, block, sharedBytes, [kernel, values] { std::apply(kernel, values); }};
+    Launch launch{grid, block, sharedBytes, [kernel, values] { std::apply(kernel, values); }, nullptr, {}};
+    launch.kernel = reinterpret_cast<const void *>(kernel);
+    return launch;
 }
 
 /// \throws Fault what the emulator found wrong with the kernel
@@ -39,8 +62,11 @@ template<typename... Parameters, typename... Arguments>
 cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sharedBytes, cudaStream_t stream,
                    Arguments &&...arguments)
 {
-    Emulator::of(stream).run({simt::bind(kernel, grid, block, sharedBytes, std::forward<Arguments>(arguments)...)},
-                             false);
+    Emulator &device = Emulator::of(stream);
+    std::vector<Launch> launches{simt::bind(kernel, grid, block, sharedBytes, arguments...)};
+    if (device.captures())
+        launches[0].arguments = bytesOf(std::tuple<std::decay_t<Parameters>...>(arguments...));
+    device.run(std::move(launches), false);
     return cudaSuccess;
 }
 

@@ -61,10 +61,14 @@ Emulator::Emulator(const Config &config)
 
 Emulator::~Emulator() = default;
 
-void Emulator::run(const std::vector<Launch> &launches, bool coresident)
+void Emulator::run(std::vector<Launch> launches, bool coresident)
 {
     if (Worker::current())
         throw Fault("a kernel launches a kernel, which is not emulated");
+    if (m_capture) {
+        m_capture(std::move(launches), coresident);
+        return;
+    }
     Run run;
     run.launches = &launches;
     run.coresident = coresident;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 /// Runs CUDA kernels that g++ compiled: every CUDA thread is a fiber, blocks are spread over a few threads of the
@@ -55,7 +56,12 @@ struct Launch {
     dim3 block;
     std::size_t sharedBytes = 0;
     std::function<void()> body;
+    const void *kernel = nullptr;
+    std::vector<std::byte> arguments; ///< one after the other, padding zero; of launches that are captured
 };
+
+/// Takes launches in the place of running them.
+using Capture = std::function<void(std::vector<Launch> launches, bool coresident)>;
 
 struct Pool; // stacks and blocks kept between launches
 
@@ -70,7 +76,10 @@ public:
 
     /// Runs launches to their end: block after block, or with `coresident` all blocks of all launches at once, as
     /// kernels that wait for one another need. \throws Fault
-    void run(const std::vector<Launch> &launches, bool coresident);
+    void run(std::vector<Launch> launches, bool coresident);
+    /// While there is one, launches go there and are not run. Empty ends that.
+    void setCapture(Capture capture) { m_capture = std::move(capture); }
+    [[nodiscard]] bool captures() const { return static_cast<bool>(m_capture); }
 
     /// Every launch on this stream runs here, before the call returns.
     [[nodiscard]] cudaStream_t stream() { return reinterpret_cast<cudaStream_t>(this); }
@@ -82,6 +91,7 @@ public:
 private:
     Config m_config;
     Counts m_counts;
+    Capture m_capture;
     std::unique_ptr<Pool> m_pool;
 };
 

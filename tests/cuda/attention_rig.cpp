@@ -20,7 +20,8 @@ namespace {
 
 std::vector<float> numbersOf(const Case &c, const Sequence &sequence, int kind, int heads)
 {
-    return kernel_data::randomFloats(static_cast<std::size_t>(sequence.context * heads * c.headDim),
+    const int tokens = std::max(sequence.context, sequence.tokens);
+    return kernel_data::randomFloats(static_cast<std::size_t>(tokens * heads * c.headDim),
                                      static_cast<std::uint32_t>(sequence.name * 8 + kind));
 }
 

@@ -15,7 +15,8 @@ namespace attention_rig {
 using kernels::DType;
 using kernels::cuda::StreamHandle;
 
-/// The last `tokens` of a sequence's `context` are queries. Its numbers depend on its name and their positions alone.
+/// The last `tokens` of a sequence's `context` are queries; without context they only fill the step. Its numbers depend
+/// on its name and their positions alone.
 struct Sequence {
     int name = 0;
     int context = 0;

@@ -73,6 +73,8 @@ private slots:
     void randomCases();
     void rowsDoNotDependOnChunks_data();
     void rowsDoNotDependOnChunks();
+    void rowsThatFillAStep_data();
+    void rowsThatFillAStep();
 };
 
 void TestCudaAttention::headSizesAndTypes_data()
@@ -427,6 +429,38 @@ void TestCudaAttention::rowsDoNotDependOnChunks()
                 return "tokens " + std::to_string(first) + " to " + std::to_string(last) + ": " + difference;
         }
         return std::string();
+    });
+    QVERIFY2(wrong.empty(), wrong.c_str());
+}
+
+void TestCudaAttention::rowsThatFillAStep_data()
+{
+    QTest::addColumn<bool>("split");
+    QTest::addColumn<int>("heads");
+    QTest::newRow("walked") << false << 4;
+    QTest::newRow("split") << true << 4;
+    QTest::newRow("groups of several tiles") << false << 36;
+}
+
+/// They become 0 and read nothing; the others are what they are without them.
+void TestCudaAttention::rowsThatFillAStep()
+{
+    QFETCH(bool, split);
+    QFETCH(int, heads);
+    Case c;
+    c.split = split;
+    c.heads = heads;
+    c.headDim = 36;
+    c.window = 50;
+    const int longest = device_rig::smallOnly() ? 70 : 300;
+    const std::string wrong = device_rig::underSchedules([&](StreamHandle stream) {
+        c.sequences = {{0, longest, 1}, {2, 20, 1}};
+        std::vector<float> wanted = outputs(c, 1, stream);
+        const auto row = static_cast<std::ptrdiff_t>(c.heads) * c.headDim;
+        wanted.insert(wanted.begin() + row, static_cast<std::size_t>(row), 0.0F);
+        wanted.insert(wanted.end(), static_cast<std::size_t>(row), 0.0F);
+        c.sequences = {{0, longest, 1}, {1, 0, 1}, {2, 20, 1}, {3, 0, 1}};
+        return device_rig::compareBits(outputs(c, 2, stream), wanted);
     });
     QVERIFY2(wrong.empty(), wrong.c_str());
 }

@@ -373,7 +373,7 @@ void TestCudaRows::kvStore()
     constexpr int blocks = 4;
     constexpr int blockTokens = 8;
     const auto dtype = static_cast<DType>(type);
-    const std::vector<int> places{9, 31, 0, 16, 7, 17, 1};
+    const std::vector<int> places{9, 31, 0, 16, -1, 7, 17, 1}; // the fifth token is stored nowhere
     const std::vector<float> x = oddNumbers(static_cast<int>(places.size()) * heads, headDim);
     KvLayer layer{nullptr, dtype, dtype, blocks, heads, blockTokens, headDim, false};
     std::vector<std::byte> wanted(blocks * layer.blockBytes(), std::byte{0xff});
@@ -381,6 +381,8 @@ void TestCudaRows::kvStore()
     layer.data = wanted.data();
     for (std::size_t row = 0; row < places.size() * heads; ++row) {
         const int slot = places[row / heads];
+        if (slot < 0)
+            continue;
         storeKvRow(dtype, x.data() + row * static_cast<std::size_t>(headDim), headDim,
                    layer.values(slot / blockTokens, static_cast<int>(row % heads))
                        + static_cast<std::size_t>(slot % blockTokens) * layer.valueRowBytes());

@@ -4,6 +4,7 @@
 #include "engine/runtime/served_loaded_model.h"
 #include "kernels/cuda/runtime.h"
 #include "kernels/device_lost.h"
+#include "tests/cuda/watched_runtime.h"
 #include "tests/support/engine_driver.h"
 #include "tests/support/shared_data.h"
 
@@ -11,6 +12,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 
 using namespace engine;
 using Kind = EngineNotice::Kind;
@@ -18,6 +20,7 @@ namespace cuda = kernels::cuda;
 
 namespace {
 
+using Call = WatchedRuntime::Call;
 enum Fault { Launch, Memory, Lost };
 
 /// When a device fails; owned by the test, used by the engine thread.
@@ -25,69 +28,37 @@ struct Plan {
     int fault = Launch;
     std::atomic<int> failing = 0; ///< number of the call that fails; 0 = none
     std::atomic<int> calls = 0;   ///< made since `failing` was set
+    std::optional<Call> only;     ///< the calls that are counted; nothing: all
     std::atomic<bool> lost = false;
 };
 
-/// The emulator, with calls that fail as a real device's do.
-class FaultyRuntime final : public cuda::Runtime {
-public:
-    explicit FaultyRuntime(Plan &plan)
-        : m_plan(plan)
-        , m_device(cuda::makeSimtRuntime({.threads = 1}))
-    {
-    }
-    std::string_view name() const override { return m_device->name(); }
-    std::unique_ptr<kernels::Buffer> allocate(std::size_t bytes) override
-    {
-        count();
-        return m_device->allocate(bytes);
-    }
-    std::unique_ptr<kernels::Buffer> allocatePinned(std::size_t bytes) override
-    {
-        count();
-        return m_device->allocatePinned(bytes);
-    }
-    std::size_t freeBytes() const override { return m_device->freeBytes(); }
-    cuda::StreamHandle makeStream() override { return m_device->makeStream(); }
-    void destroyStream(cuda::StreamHandle stream) override { m_device->destroyStream(stream); }
-    void synchronize(cuda::StreamHandle stream) override
-    {
-        count();
-        m_device->synchronize(stream);
-    }
-    void copy(const void *from, void *to, std::size_t bytes, cuda::StreamHandle stream) override
-    {
-        count();
-        m_device->copy(from, to, bytes, stream);
-    }
-    void copyNow(const void *from, void *to, std::size_t bytes) override
-    {
-        count();
-        m_device->copyNow(from, to, bytes);
-    }
-    void checkDevice() override
-    {
-        if (m_plan.lost)
-            throw kernels::DeviceLost("device simt was lost");
-    }
+void checkDevice(const Plan &plan)
+{
+    if (plan.lost)
+        throw kernels::DeviceLost("device simt was lost");
+}
 
-private:
-    void count()
-    {
-        checkDevice();
-        if (m_plan.failing == 0 || ++m_plan.calls != m_plan.failing)
-            return;
-        if (m_plan.fault == Launch)
-            throw Error(ErrorCode::Internal, "a kernel was not launched");
-        if (m_plan.fault == Memory)
-            throw Error(ErrorCode::OutOfMemory, "not enough memory on device simt");
-        m_plan.lost = true;
-        checkDevice();
-    }
+/// What comes before each call of the device: the one that the plan names fails as a real device's does.
+void beforeCall(Plan &plan, Call call)
+{
+    checkDevice(plan);
+    if (plan.failing == 0 || call != plan.only.value_or(call) || ++plan.calls != plan.failing)
+        return;
+    if (plan.fault == Launch)
+        throw Error(ErrorCode::Internal, "a kernel was not launched");
+    if (plan.fault == Memory)
+        throw Error(ErrorCode::OutOfMemory, "not enough memory on device simt");
+    plan.lost = true;
+    checkDevice(plan);
+}
 
-    Plan &m_plan;
-    std::unique_ptr<cuda::Runtime> m_device;
-};
+std::unique_ptr<kernels::Ops> faultyOps(Plan &plan)
+{
+    WatchedRuntime::Watch watch;
+    watch.before = [&plan](Call call) { beforeCall(plan, call); };
+    watch.check = [&plan] { checkDevice(plan); };
+    return cuda::makeCudaOps(std::make_unique<WatchedRuntime>(cuda::makeSimtRuntime({.threads = 1}), std::move(watch)));
+}
 
 /// An engine whose device simt fails by plan.
 struct Rig {
@@ -96,9 +67,7 @@ struct Rig {
               [this](const std::string &path, const EngineConfig &config, const auto &progress, std::stop_token stop) {
                   LoadedModel::OpsWrapper wrap;
                   if (config.device == "simt")
-                      wrap = [this](std::unique_ptr<kernels::Ops>) {
-                          return cuda::makeCudaOps(std::make_unique<FaultyRuntime>(plan));
-                      };
+                      wrap = [this](std::unique_ptr<kernels::Ops>) { return faultyOps(plan); };
                   return serveLoadedModel(path, config, progress, std::move(stop), wrap);
               },
               [] { return std::vector<DeviceStats>(1); })
@@ -192,6 +161,44 @@ private slots:
                      qPrintable(QString("call %1: %2").arg(call).arg(rig.error.c_str())));
             if (fault == Lost)
                 QCOMPARE(rig.driver.applied.back().effective.device, std::string("cpu"));
+        }
+    }
+
+    void graphsMayFail_data()
+    {
+        QTest::addColumn<int>("fault");
+        QTest::addColumn<int>("call");
+        for (const auto &[name, call] : {std::pair{"beginCapture", Call::BeginCapture},
+                                         {"endCapture", Call::EndCapture},
+                                         {"launch", Call::LaunchGraph}}) {
+            QTest::addRow("%s refused", name) << int(Launch) << int(call);
+            QTest::addRow("%s lost", name) << int(Lost) << int(call);
+        }
+    }
+
+    /// A device that refuses a graph goes on without, and says so once; one that is lost is lost.
+    void graphsMayFail()
+    {
+        QFETCH(int, fault);
+        QFETCH(int, call);
+        Rig plain(fault);
+        QVERIFY(plain.load(DeviceLoss::Cpu));
+        plain.plan.only = static_cast<Call>(call);
+        plain.plan.failing = 1 << 30; // counts
+        const auto wanted = plain.run();
+        QVERIFY(plain.plan.calls > 0 && plain.driver.notices.empty());
+        Rig rig(fault);
+        QVERIFY(rig.load(DeviceLoss::Cpu));
+        rig.plan.only = plain.plan.only;
+        rig.plan.failing = 1;
+        QCOMPARE(rig.run(), wanted);
+        QCOMPARE(rig.error, std::string());
+        QCOMPARE(rig.plan.lost, fault == Lost);
+        QVERIFY(!rig.driver.notices.empty());
+        if (fault == Launch) {
+            QCOMPARE(rig.driver.notices.size(), std::size_t{1});
+            QCOMPARE(rig.driver.notices[0].kind, Kind::GraphsOff);
+            QVERIFY(rig.driver.notices[0].message.ends_with("a kernel was not launched"));
         }
     }
 

@@ -1,90 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Whole models on the device simt: against the goldens, against the CPU, and bit for bit against themselves.
-#include "engine/models/model_files.h"
 #include "engine/runtime/loaded_model.h"
 #include "kernels/cuda/runtime.h"
+#include "tests/cuda/simt_models.h"
 #include "tests/support/engine_driver.h"
-#include "tests/support/shared_data.h"
-#include "tests/support/tiny_golden.h"
-#include "tests/support/tiny_model.h"
 
-#include <QDir>
 #include <QJsonObject>
 #include <QtTest>
 
+#include <algorithm>
+
+using namespace simt_models;
 using tiny_model::Golden;
 
 namespace {
 
-constexpr int blockTokens = 16;
-constexpr int maxTokens = 128;
 constexpr double closeCall = 0.02; ///< of logits; rounding to halves may decide below it
-
-/// Under sanitizers a step takes ten to a hundred times as long, and the kernels have tests of their own there.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool isSanitized = true;
-#else
-constexpr bool isSanitized = false;
-#endif
-
-/// Folders of the models that the goals name, or small ones beside the tests in their place.
-QStringList modelFolders()
-{
-    QStringList folders{shared_data::data(QStringLiteral("tiny-llama"))};
-    if (isSanitized)
-        return folders;
-    const QString shared = shared_data::path(QStringLiteral("tiny/models"));
-    if (shared.isEmpty()) {
-        for (const char *name : {"gemma", "exaone4", "olmoe-clip"})
-            folders.push_back(shared_data::data(QStringLiteral("tiny-models/") + QLatin1String(name)));
-        return folders;
-    }
-    QStringList names{QStringLiteral("qwen3"), QStringLiteral("gemma3"), QStringLiteral("mixtral")};
-    if (shared_data::fullTier())
-        names = QDir(shared).entryList(QDir::Dirs | QDir::NoDotAndDotDot, QDir::Name);
-    // Keys rounded to halves lead its 27 routers elsewhere, on the CPU as well, where mixtures have F32 keys.
-    names.removeAll(QStringLiteral("deepseek2-lite27"));
-    for (const QString &name : names)
-        folders.push_back(shared + QLatin1Char('/') + name);
-    return folders;
-}
-
-/// The GGUF file of a folder, or the folder itself.
-std::string modelOf(const QString &folder)
-{
-    const QString file = tiny_model::ggufOf(folder);
-    return (file.isEmpty() ? folder : file).toStdString();
-}
-
-void addModels()
-{
-    QTest::addColumn<QString>("folder");
-    for (const QString &folder : modelFolders())
-        QTest::newRow(qPrintable(folder.section(QLatin1Char('/'), -1))) << folder;
-}
-
-using Logits = std::vector<float>;
-
-/// A model on one device, with the results of its folder.
-struct Rig {
-    explicit Rig(const QString &folder, std::unique_ptr<kernels::Ops> ops = kernels::makeOps({.device = "simt"}))
-        : golden(tiny_model::readGolden(folder))
-        , checkpoint(engine::openModelFiles(modelOf(folder)))
-        , runner(tiny_model::makeRunner(*checkpoint, std::move(ops), kernels::DType::F16, maxTokens))
-    {
-        runner->resizeKv({16, blockTokens});
-    }
-
-    Logits logitsOf(const std::vector<int> &ids, int chunk = 0)
-    {
-        return tiny_model::allLogits(*runner, ids, chunk, size);
-    }
-
-    Golden golden;
-    std::unique_ptr<engine::Checkpoint> checkpoint;
-    std::unique_ptr<engine::ModelRunner> runner;
-    int size = blockTokens; ///< of the blocks in place
-};
 
 /// Index of the largest of `vocab` numbers, or -1 where the next one is close.
 int clearFirst(const float *row, std::size_t vocab)
@@ -95,40 +26,6 @@ int clearFirst(const float *row, std::size_t vocab)
             return -1;
     return static_cast<int>(first - row);
 }
-
-/// A device that counts what is allocated on it.
-class CountingRuntime final : public kernels::cuda::Runtime {
-public:
-    CountingRuntime(std::unique_ptr<Runtime> runtime, int &count)
-        : m_runtime(std::move(runtime))
-        , m_count(count)
-    {
-    }
-    std::string_view name() const override { return m_runtime->name(); }
-    std::unique_ptr<kernels::Buffer> allocate(std::size_t bytes) override
-    {
-        ++m_count;
-        return m_runtime->allocate(bytes);
-    }
-    std::unique_ptr<kernels::Buffer> allocatePinned(std::size_t bytes) override
-    {
-        ++m_count;
-        return m_runtime->allocatePinned(bytes);
-    }
-    std::size_t freeBytes() const override { return m_runtime->freeBytes(); }
-    kernels::cuda::StreamHandle makeStream() override { return m_runtime->makeStream(); }
-    void destroyStream(kernels::cuda::StreamHandle stream) override { m_runtime->destroyStream(stream); }
-    void synchronize(kernels::cuda::StreamHandle stream) override { m_runtime->synchronize(stream); }
-    void copy(const void *from, void *to, std::size_t bytes, kernels::cuda::StreamHandle stream) override
-    {
-        m_runtime->copy(from, to, bytes, stream);
-    }
-    void copyNow(const void *from, void *to, std::size_t bytes) override { m_runtime->copyNow(from, to, bytes); }
-
-private:
-    std::unique_ptr<Runtime> m_runtime;
-    int &m_count;
-};
 
 } // namespace
 
@@ -146,7 +43,6 @@ private slots:
     void hostLeavesDeviceMemoryAlone();
     void drawsTokensOnTheDevice();
     void answersAreTheSameAlone();
-    void stepsAllocateNothing();
     void settingsAreRefusedByName();
 };
 
@@ -329,20 +225,6 @@ void SimtModelTest::answersAreTheSameAlone()
     }
 }
 
-void SimtModelTest::stepsAllocateNothing()
-{
-    int allocations = 0;
-    Rig rig(
-        shared_data::data(QStringLiteral("tiny-llama")),
-        kernels::cuda::makeCudaOps(std::make_unique<CountingRuntime>(kernels::cuda::makeSimtRuntime({}), allocations)));
-    QVERIFY(allocations > 0);
-    const int before = allocations;
-    const std::vector<int> &ids = rig.golden.prompts[1];
-    const Logits first = rig.logitsOf(ids);
-    QCOMPARE(rig.logitsOf(ids, 5), first);
-    QCOMPARE(allocations, before);
-}
-
 void SimtModelTest::settingsAreRefusedByName()
 {
     const std::string file = modelOf(shared_data::data(QStringLiteral("tiny-llama")));
@@ -350,6 +232,7 @@ void SimtModelTest::settingsAreRefusedByName()
     config.device = "simt";
     const engine::LoadedModel model(file, config, {}, {});
     QCOMPARE(model.info().effective.device, std::string("simt"));
+    QVERIFY(model.info().effective.cudaGraphs);
     QCOMPARE(model.info().backend, std::string("cuda"));
     QVERIFY(model.info().effective.kv.type == engine::KvType::F16);
     const auto refusal = [&](const engine::EngineConfig &wrong) {

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "kernels/cuda/peer_copies.h"
 #include "kernels/cuda/runtime_device.h"
+#include "kernels/cuda/step_memory.h"
 #include "kernels/device_lost.h"
 #include "kernels/gpus.h"
 
 #include <QTest>
 
+#include <array>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <numeric>
+#include <vector>
 
 using namespace kernels;
 using namespace kernels::cuda;
@@ -24,10 +29,14 @@ struct Script {
     int failingCall = 0; ///< the n-th call from here that can fail does so
     int error = 0;       ///< with this; errors that stay stay
     bool stays = false;
-    int open = 0;             ///< buffers and streams
-    std::vector<int> reached; ///< devices, in turn
-    bool losesBytes = false;  ///< in copies between devices
+    int open = 0;                   ///< buffers, streams and graphs
+    std::vector<std::string> calls; ///< of those that streams and graphs are made of
+    std::vector<int> reached;       ///< devices, in turn
+    bool losesBytes = false;        ///< in copies between devices
 };
+
+/// A graph, and an instance of one: the copies that it is made of.
+using Copies = std::vector<std::function<void()>>;
 
 class ScriptedDriver final : public Driver {
 public:
@@ -92,9 +101,19 @@ public:
         m_script.open -= 1;
         return 0;
     }
-    int synchronize(StreamHandle) override { return fault(); }
+    int synchronize(StreamHandle) override { return call("synchronize"); }
     int synchronizeDevice() override { return fault(); }
-    int copy(const void *from, void *to, std::size_t bytes, StreamHandle) override { return copyNow(from, to, bytes); }
+    int copy(const void *from, void *to, std::size_t bytes, StreamHandle) override
+    {
+        if (!m_capturing) {
+            m_script.calls.emplace_back("copy");
+            return copyNow(from, to, bytes);
+        }
+        const int error = call("captured copy");
+        if (error == 0)
+            m_captured.push_back([from, to, bytes] { std::memcpy(to, from, bytes); });
+        return error;
+    }
     int copyNow(const void *from, void *to, std::size_t bytes) override
     {
         const int error = fault();
@@ -102,6 +121,43 @@ public:
             std::memcpy(to, from, bytes);
         if (error == 0 && m_script.losesBytes)
             static_cast<char *>(to)[2050] ^= 1;
+        return error;
+    }
+    int beginCapture(StreamHandle) override
+    {
+        const int error = call("beginCapture");
+        m_capturing = error == 0;
+        return error;
+    }
+    int endCapture(StreamHandle, GraphHandle &graph) override
+    {
+        m_capturing = false;
+        graph = nullptr;
+        const int error = call("endCapture");
+        if (error == 0) {
+            graph = reinterpret_cast<GraphHandle>(new Copies(std::exchange(m_captured, {})));
+            m_script.open += 1;
+        }
+        m_captured.clear();
+        return error;
+    }
+    int destroyGraph(GraphHandle graph) override { return destroy("destroyGraph", graph); }
+    int instantiate(GraphInstanceHandle &instance, GraphHandle graph) override
+    {
+        const int error = call("instantiate");
+        if (error == 0) {
+            instance = reinterpret_cast<GraphInstanceHandle>(new Copies(*reinterpret_cast<Copies *>(graph)));
+            m_script.open += 1;
+        }
+        return error;
+    }
+    int destroyInstance(GraphInstanceHandle instance) override { return destroy("destroyInstance", instance); }
+    int launchGraph(GraphInstanceHandle instance, StreamHandle) override
+    {
+        const int error = call("launchGraph");
+        if (error == 0)
+            for (const auto &copy : *reinterpret_cast<Copies *>(instance))
+                copy();
         return error;
     }
     int lastError() override { return m_script.stays && m_script.failingCall < 0 ? m_script.error : 0; }
@@ -116,6 +172,18 @@ private:
             return 0;
         m_script.failingCall = -1;
         return m_script.error;
+    }
+    int call(const char *name)
+    {
+        m_script.calls.emplace_back(name);
+        return fault();
+    }
+    template<typename Handle> int destroy(const char *name, Handle handle)
+    {
+        m_script.calls.emplace_back(name);
+        m_script.open -= handle != nullptr ? 1 : 0;
+        delete reinterpret_cast<Copies *>(handle);
+        return 0;
     }
     int take(void *&memory, std::size_t bytes)
     {
@@ -134,7 +202,57 @@ private:
     }
     Script &m_script;
     int m_inUse = 0;
+    bool m_capturing = false;
+    Copies m_captured;
 };
+
+/// Steps of one input and one table that is always the same; an operation is a copy of both to where the host looks.
+struct Steps {
+    explicit Steps(Runtime &device)
+        : runtime(device)
+        , stream(device)
+        , out(device.allocate(2 * room))
+    {
+        (void)stream.plan(true);
+        run(0, 4);
+        (void)stream.plan(false);
+    }
+
+    /// What came out of a step with numbers from `first` on, of one shape for each count.
+    std::vector<int> run(int first, int rows)
+    {
+        std::vector<int> input(static_cast<std::size_t>(rows));
+        std::iota(input.begin(), input.end(), first);
+        const std::array inputs{std::as_bytes(std::span(input))};
+        stream.runStep({rows, 1, 0}, inputs, [&] {
+            const int *given = stream.put(std::span<const int>(input));
+            const int *same = stream.put(std::span<const int>(table));
+            if (stream.plans())
+                return;
+            runtime.copy(given, out->data(), inputs[0].size(), stream.handle());
+            runtime.copy(same, out->data() + room, std::span(table).size_bytes(), stream.handle());
+        });
+        stream.synchronize();
+        std::vector<int> found(input.size() + table.size());
+        std::memcpy(found.data(), out->data(), inputs[0].size());
+        std::memcpy(found.data() + input.size(), out->data() + room, std::span(table).size_bytes());
+        return found;
+    }
+
+    static constexpr std::size_t room = 512;
+    Runtime &runtime;
+    DeviceStream stream;
+    std::unique_ptr<Buffer> out;
+    std::vector<int> table{70, 71, 72, 73};
+};
+
+std::vector<int> wantedOf(int first, int rows)
+{
+    std::vector<int> wanted(static_cast<std::size_t>(rows));
+    std::iota(wanted.begin(), wanted.end(), first);
+    wanted.insert(wanted.end(), {70, 71, 72, 73});
+    return wanted;
+}
 
 std::unique_ptr<Runtime> open(Script &script, int index = 0)
 {
@@ -314,6 +432,122 @@ private slots:
         ScriptedDriver driver(script);
         QCOMPARE(tryPeerCopies(driver, {0, 1}, 4096)[0].problem,
                  std::string("byte 2048 of 4096 did not arrive as it was sent"));
+    }
+
+    void stepsAreCapturedOnce()
+    {
+        using Calls = std::vector<std::string>;
+        Script script;
+        {
+            const auto runtime = open(script);
+            Steps steps(*runtime);
+            const int open = script.open;
+            const auto callsOf = [&](int first, int rows) {
+                script.calls.clear();
+                return steps.run(first, rows) == wantedOf(first, rows) ? script.calls : Calls{"other numbers"};
+            };
+            const Calls captured{"beginCapture", "captured copy", "captured copy", "endCapture",
+                                 "instantiate",  "destroyGraph",  "synchronize"};
+            Calls wanted{"copy", "copy", "copy", "copy"}; // inputs, the table, and the step itself
+            wanted.insert(wanted.end(), captured.begin(), captured.end());
+            QCOMPARE(callsOf(10, 4), wanted);
+            const Calls replayed{"copy", "launchGraph", "synchronize"};
+            QCOMPARE(callsOf(20, 4), replayed);
+            wanted.erase(wanted.begin()); // the table is there
+            QCOMPARE(callsOf(30, 3), wanted);
+            QCOMPARE(callsOf(40, 3), replayed);
+            QCOMPARE(callsOf(50, 4), replayed);
+            QCOMPARE(script.open, open + 2);
+            QCOMPARE(callsOf(60, 100), (Calls{"copy", "copy", "copy", "copy", "synchronize"})); // larger than planned
+            QVERIFY(steps.stream.capturesSteps() && steps.stream.takeCaptureFault().empty());
+            const int before = script.open;
+            steps.stream.forgetSteps();
+            QCOMPARE(script.open, before - 2);
+            QCOMPARE(callsOf(70, 3), wanted);
+        }
+        QCOMPARE(script.open, 0);
+    }
+
+    /// As many as StepGraphs keeps; the one that was used last is the last to go.
+    void oldGraphsGo()
+    {
+        Script script;
+        const auto runtime = open(script);
+        Steps steps(*runtime);
+        const std::array<std::span<const std::byte>, 0> none{};
+        const auto isReplayed = [&](int variant) {
+            int called = 0;
+            steps.stream.runStep({1, 1, variant}, none, [&] { ++called; });
+            return called == 0;
+        };
+        const int most = static_cast<int>(StepGraphs::most);
+        const int open = script.open;
+        for (int i = 0; i < most; ++i)
+            QVERIFY(!isReplayed(i));
+        QCOMPARE(script.open, open + most);
+        QVERIFY(isReplayed(0));
+        QVERIFY(!isReplayed(most));
+        QCOMPARE(script.open, open + most);
+        QVERIFY(isReplayed(0) && isReplayed(2) && isReplayed(most));
+        QVERIFY(!isReplayed(1));
+    }
+
+    /// Every call of two steps in turn fails with an error of every kind: the same numbers come out, or an error of
+    /// that kind; what is not captured is said once, and nothing stays open.
+    void captureMayFailAtEveryCall()
+    {
+        for (const int error : {2, 1, 900, 700, 999}) {
+            int refused = 0;
+            for (int call = 1;; ++call) {
+                Script script;
+                script.error = error;
+                script.stays = error == 700 || error == 999;
+                bool failed = false;
+                {
+                    const auto runtime = open(script);
+                    Steps steps(*runtime);
+                    script.failingCall = call;
+                    const auto run = [&](int first) {
+                        try {
+                            QCOMPARE(steps.run(first, 4), wantedOf(first, 4));
+                        } catch (const DeviceLost &) {
+                            failed = true;
+                            QVERIFY(script.stays);
+                        } catch (const Error &fault) {
+                            failed = true;
+                            QVERIFY(!script.stays);
+                            QCOMPARE(fault.code(), error == 2 ? ErrorCode::OutOfMemory : ErrorCode::Internal);
+                            steps.stream.synchronize();
+                        }
+                    };
+                    run(10);
+                    run(20);
+                    if (script.failingCall > 0)
+                        script.failingCall = 0;
+                    const std::string told = steps.stream.takeCaptureFault();
+                    QVERIFY(steps.stream.takeCaptureFault().empty());
+                    QCOMPARE(steps.stream.capturesSteps(), told.empty());
+                    if (!told.empty()) {
+                        ++refused;
+                        QVERIFY(!failed && !script.stays);
+                        QVERIFY2(told.find("text of " + std::to_string(error)) != std::string::npos || error == 2,
+                                 told.c_str());
+                        script.calls.clear();
+                        run(30);
+                        QVERIFY(std::ranges::find(script.calls, "beginCapture") == script.calls.end());
+                    }
+                    if (!failed && script.failingCall == 0 && told.empty()) {
+                        QVERIFY(call > 13);
+                        break;
+                    }
+                    if (!script.stays && failed)
+                        run(40);
+                }
+                QCOMPARE(script.open, 0);
+            }
+            // Of these calls: begin, two copies, end, instantiate, and the launch.
+            QCOMPARE(refused, error == 700 || error == 999 ? 0 : 6);
+        }
     }
 
     void namesOfDevices()

@@ -183,9 +183,10 @@ private:
     [[nodiscard]] std::vector<Sampled> runAndSample(const Batch &batch, const SamplingRequests &requests) override
     {
         std::vector<Sampled> sampled;
-        (*m_calls)(WorkerCall::RunAndSample, batch, requests)(sampled);
+        (*m_calls)(WorkerCall::RunAndSample, batch, requests)(sampled, m_notice);
         return sampled;
     }
+    [[nodiscard]] std::string takeNotice() override { return std::exchange(m_notice, {}); }
 
     std::unique_ptr<WorkerCalls> m_calls;
     ModelInfo m_info;
@@ -194,6 +195,7 @@ private:
     std::unique_ptr<Tokenizer> m_tokenizer;
     std::optional<ChatTemplate> m_template;
     std::vector<std::byte> m_logits; // of the last step
+    std::string m_notice;
 };
 
 } // namespace

@@ -131,7 +131,8 @@ private:
     {
         Batch batch;
         in(batch, m_requests);
-        return bytesOf(m_model->executor().runAndSample(batch, m_requests));
+        const std::vector<Sampled> sampled = m_model->executor().runAndSample(batch, m_requests);
+        return bytesOf(sampled, m_model->executor().takeNotice());
     }
 
     WorkerChannel &m_channel;

@@ -25,7 +25,7 @@ enum class WorkerCall : std::uint32_t {
     Threads,      ///< threads -> ModelInfo, note
     CopyBlock,    ///< BlockCopy
     Run,          ///< Batch -> logits
-    RunAndSample, ///< Batch, SamplingRequests -> Sampled
+    RunAndSample, ///< Batch, SamplingRequests -> Sampled, StepExecutor::takeNotice
     // From it.
     Progress, ///< fraction, stage
     Done,
@@ -55,7 +55,7 @@ template<typename Wire> void wireFields(Wire &wire, Is<EngineConfig> auto &confi
     wire(config.policy, config.admissionReserve, config.maxNumQueuedReqs, config.maxNumQueuedTokens);
     wire(config.device, config.process, config.deviceRestarts, config.threads, config.isa, config.backend,
          config.maxModelLen, config.memoryReserve, config.stepTimeoutSeconds, config.deterministic, config.onDeviceLoss,
-         config.profile, config.baselines, config.limits, config.kv);
+         config.cudaGraphs, config.profile, config.baselines, config.limits, config.kv);
 }
 
 template<typename Wire> void wireFields(Wire &wire, Is<ModelInfo> auto &info)
