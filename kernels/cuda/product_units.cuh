@@ -290,26 +290,4 @@ template<> struct Units<MXFP4Format> {
     }
 };
 
-/// The units of one row, or of the last one for rows beyond it.
-template<typename Format> struct RowUnits {
-    static constexpr int perBlock = Format::planes.elements / unitColumns;
-
-    const std::uint8_t *head;
-    const std::uint8_t *body;
-
-    __device__ RowUnits(const WeightView &weight, int row)
-    {
-        const auto block =
-            static_cast<std::int64_t>(min(row, weight.rows - 1)) * (weight.columns / Format::planes.elements);
-        head = reinterpret_cast<const std::uint8_t *>(weight.head) + block * Format::planes.headBytes;
-        body = reinterpret_cast<const std::uint8_t *>(weight.body) + block * Format::planes.bodyBytes;
-    }
-
-    __device__ typename Units<Format>::Raw at(int unit) const
-    {
-        return Units<Format>::load(head + unit / perBlock * Format::planes.headBytes,
-                                   body + unit / perBlock * Format::planes.bodyBytes, unit % perBlock);
-    }
-};
-
 } // namespace kernels::cuda::product

@@ -46,7 +46,6 @@ private slots:
     void answersPipelinedRequests();
     void readsChunkedBodies();
     void continuesOnExpectation();
-    void closesForOldClients();
     void limitsSizes();
     void givesUpOnSlowRequests();
     void closesIdleConnections();
@@ -113,15 +112,10 @@ void ServeTest::countsWhileItStreams()
     ServeRig rig(quick());
     const auto response = rig.chat(
         R"(,"max_tokens":3,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true})");
-    const QList<QByteArray> events = HttpClient::events(response.body);
-    QCOMPARE(events.size(), 7);
-    const QList<int> wanted{0, 1, 2, 3, 3, 3}; // role, three tokens, the reason, the sum
-    for (qsizetype i = 0; i < wanted.size(); ++i) {
-        const QJsonObject usage = object(events[i])["usage"].toObject();
-        QCOMPARE(usage["completion_tokens"].toInt(), wanted[i]);
-        QCOMPARE(usage["prompt_tokens"].toInt(), 24);
-        QCOMPARE(usage["total_tokens"].toInt(), 24 + wanted[i]);
-    }
+    QList<int> totals;
+    for (const QByteArray &event : HttpClient::events(response.body))
+        totals << object(event)["usage"].toObject()["total_tokens"].toInt();
+    QCOMPARE(totals, QList<int>({24, 25, 26, 27, 27, 27, 0})); // role, three tokens, the reason, the sum, [DONE]
     const auto refused = rig.chat(R"(,"stream":true,"stream_options":{"continuous_usage_stats":true})");
     QCOMPARE(refused.status, 400);
     QVERIFY(refused.body.contains("continuous_usage_stats"));
@@ -318,20 +312,6 @@ void ServeTest::continuesOnExpectation()
     QVERIFY(client.readUntil("HTTP/1.1 100 Continue\r\n\r\n"));
     QVERIFY(client.send(request.mid(head)));
     QVERIFY(client.readUntil("HTTP/1.1 200 OK"));
-}
-
-void ServeTest::closesForOldClients()
-{
-    ServeRig rig(quick());
-    HttpClient client(rig.port());
-    const QByteArray body = ServeRig::body(R"(,"max_tokens":2,"stream":true)");
-    QVERIFY(client.send("POST /v1/chat/completions HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                        "Content-Length: "
-                        + QByteArray::number(body.size()) + "\r\n\r\n" + body));
-    const auto response = client.read();
-    QCOMPARE(response.status, 200);
-    QVERIFY(response.header("Transfer-Encoding").isEmpty());
-    QCOMPARE(HttpClient::events(response.body).last(), QByteArray("[DONE]"));
 }
 
 void ServeTest::limitsSizes()

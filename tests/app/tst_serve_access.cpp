@@ -20,6 +20,7 @@ class ServeAccessTest : public QObject {
 private slots:
     void checksInOrder();
     void answersOddFraming();
+    void closesForOldClients();
     void knowsItsNames_data();
     void knowsItsNames();
     void wantsTheKey();
@@ -64,6 +65,20 @@ void ServeAccessTest::answersOddFraming()
     const auto response = half.read();
     QCOMPARE(response.status, 400);
     QVERIFY(response.body.contains("ended before"));
+}
+
+void ServeAccessTest::closesForOldClients()
+{
+    ServeRig rig(FakeEngineScript{.stepMs = 1});
+    HttpClient client(rig.port());
+    const QByteArray body = ServeRig::body(R"(,"max_tokens":2,"stream":true)");
+    QVERIFY(client.send("POST /v1/chat/completions HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                        "Content-Length: "
+                        + QByteArray::number(body.size()) + "\r\n\r\n" + body));
+    const auto response = client.read();
+    QCOMPARE(response.status, 200);
+    QVERIFY(response.header("Transfer-Encoding").isEmpty());
+    QCOMPARE(HttpClient::events(response.body).last(), QByteArray("[DONE]"));
 }
 
 void ServeAccessTest::knowsItsNames_data()

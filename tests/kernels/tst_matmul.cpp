@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "kernels/cpu/aligned_memory.h"
 #include "kernels/cpu/amx_tiles.h"
 #include "kernels/cpu/level_check.h"
-#include "kernels/cpu/panel_pack.h"
 #include "kernels/ops.h"
 #include "tests/support/emulated_tiles.h"
 #include "tests/support/kernel_data.h"
@@ -165,14 +163,9 @@ private slots:
     void notANumberStaysInItsRow();
     void columnOrders_data() { mixedParts_data(); }
     void columnOrders();
-    void bfloatPanels_data();
-    void bfloatPanels();
     void bfloatWhereAllowed_data();
     void bfloatWhereAllowed();
-    void levelErrors();
-    void wrongTilesAreNotUsed();
     void tilesAreReleased();
-    void tileFaults();
     void wrongShapesAreRefused();
 };
 
@@ -495,69 +488,6 @@ void TestMatmul::columnOrders()
     QVERIFY(sameBits(found, expanded));
 }
 
-#define REQUIRE_BFLOAT()                                                                                               \
-    REQUIRE_LEVEL(QStringLiteral("avx512"));                                                                           \
-    if (!hasBfloatProducts())                                                                                          \
-    QSKIP("this machine lacks products in bfloat16")
-
-void TestMatmul::bfloatPanels_data()
-{
-    QTest::addColumn<DType>("type");
-    for (const DType type : {DType::F32, DType::F16, DType::BF16, DType::FP8, DType::NF4})
-        QTest::addRow("%s", std::string(info(type).name).c_str()) << type;
-}
-
-/// The kernel itself, against sums in double of what bfloat16 makes of both sides.
-void TestMatmul::bfloatPanels()
-{
-    QFETCH(DType, type);
-    REQUIRE_BFLOAT();
-    LevelKernels level = avx512Kernels();
-    addBfloatKernels(level);
-    const auto rounded = [](float value) {
-        std::uint32_t bits = 0;
-        std::memcpy(&bits, &value, sizeof(bits));
-        bits = (bits + 0x7fffU + ((bits >> 16U) & 1U)) & 0xffff0000U;
-        std::memcpy(&value, &bits, sizeof(bits));
-        return value;
-    };
-    for (const std::int64_t columns : columnsOf(type)) {
-        const Weight weight = kernel_data::randomWeight(type, panelRows, columns, 61);
-        const PanelLayout layout = panelLayout(type, columns);
-        AlignedMemory memory;
-        auto *panel = memory.reserve<std::uint8_t>(layout.panelBytes);
-        packPanel(weight.part(), layout, 0, panel);
-        AlignedMemory lineMemory;
-        AlignedMemory columnMemory;
-        PanelScratch scratch{};
-        scratch.lines = lineMemory.reserve<std::uint8_t>(quantSliceBlocks * 8 * lineBytes);
-        scratch.columns = columnMemory.reserve<float>(floatSliceColumns * panelRows);
-        const std::vector<float> w = weight.expanded();
-        const std::int64_t stride = (columns + 1) / 2 * 2;
-        for (const int rows : {1, 12, 13, 40}) {
-            const std::vector<float> x = kernel_data::randomFloats(static_cast<std::size_t>(rows * columns), 62);
-            std::vector<std::uint16_t> half(static_cast<std::size_t>(rows * stride), 0);
-            for (int r = 0; r < rows; ++r)
-                level.roundBfloat(&x[static_cast<std::size_t>(r * columns)], columns,
-                                  &half[static_cast<std::size_t>(r * stride)]);
-            std::vector<float> out(static_cast<std::size_t>(rows * panelRows));
-            level.bfloatPanel(layout, panel, half.data(), stride, rows, scratch, out.data());
-            std::vector<float> wanted;
-            for (int r = 0; r < rows; ++r) {
-                for (int n = 0; n < panelRows; ++n) {
-                    double sum = 0;
-                    for (std::int64_t k = 0; k < columns; ++k)
-                        sum += static_cast<double>(rounded(x[static_cast<std::size_t>(r * columns + k)]))
-                            * static_cast<double>(rounded(w[static_cast<std::size_t>(n * columns + k)]));
-                    wanted.push_back(static_cast<float>(sum));
-                }
-            }
-            const double error = tolerance::nmse(out, wanted);
-            QVERIFY2(error < 1e-11, qPrintable(QStringLiteral("%1 rows: %2").arg(rows).arg(error)));
-        }
-    }
-}
-
 void TestMatmul::bfloatWhereAllowed_data()
 {
     QTest::addColumn<DType>("type");
@@ -569,7 +499,9 @@ void TestMatmul::bfloatWhereAllowed_data()
 void TestMatmul::bfloatWhereAllowed()
 {
     QFETCH(DType, type);
-    REQUIRE_BFLOAT();
+    REQUIRE_LEVEL(QStringLiteral("avx512"));
+    if (!hasBfloatProducts())
+        QSKIP("this machine lacks products in bfloat16");
     constexpr std::int64_t columns = 512;
     const auto ops = makeOps({.threads = 2, .deterministic = false});
     const auto plain = kernel_data::cpu("auto", 2);
@@ -588,23 +520,6 @@ void TestMatmul::bfloatWhereAllowed()
         QVERIFY(ops->deterministic());
 }
 
-void TestMatmul::wrongTilesAreNotUsed()
-{
-    REQUIRE_LEVEL(QString::fromStdString(kernel_data::emulatedAmx));
-    std::vector<std::string> notes;
-    const LevelKernels tested = emulatedAmxKernels();
-    const LevelKernels trusted = avx512VnniKernels();
-    QCOMPARE(checkedTiles(tested, trusted, &notes).isa, Isa::Amx);
-    QVERIFY(notes.empty());
-    emulated_tiles::breakProducts(true);
-    const CheckedLevel level = checkedTiles(tested, trusted, &notes);
-    emulated_tiles::breakProducts(false);
-    QCOMPARE(level.isa, Isa::Avx512Vnni);
-    QVERIFY(level.kernels.quantPanel == trusted.quantPanel);
-    QCOMPARE(notes.size(), std::size_t{1});
-    QVERIFY(QString::fromStdString(notes[0]).contains(QStringLiteral("amx to avx512-vnni")));
-}
-
 /// A thread that held tiles after its products would make every switch to another one dear.
 void TestMatmul::tilesAreReleased()
 {
@@ -613,66 +528,6 @@ void TestMatmul::tilesAreReleased()
     const Weight weight = kernel_data::randomWeight(DType::Q8_0, 20, 64, 1);
     (void)linear(*ops, weight, kernel_data::randomFloats(33 * 64, 2), 33);
     QVERIFY(emulated_tiles::released());
-}
-
-/// The emulator refuses what a processor refuses, or shapes could be wrong unnoticed.
-void TestMatmul::tileFaults()
-{
-#if defined(LATHE_EMULATED_AMX)
-    using namespace kernels::emulated_tiles;
-    std::vector<std::uint8_t> memory(1024, 1);
-    QVERIFY_THROWS_EXCEPTION(std::logic_error, zero(0));
-    TileConfig config;
-    config.rows[0] = config.rows[1] = 5;
-    config.rowBytes[0] = 64;
-    config.rowBytes[1] = 32;
-    config.rows[2] = 8;
-    config.rowBytes[2] = 64;
-    config.rows[3] = 4;
-    config.rowBytes[3] = 64;
-    configure(config);
-    load(1, memory.data(), 32);
-    load(2, memory.data(), 64);
-    addSignedProducts(0, 1, 2);
-    std::vector<std::int32_t> sums(5 * 16);
-    store(0, sums.data(), 64);
-    QCOMPARE(sums, std::vector<std::int32_t>(5 * 16, 32));
-    QVERIFY_THROWS_EXCEPTION(std::logic_error, addSignedProducts(0, 1, 3));
-    QVERIFY_THROWS_EXCEPTION(std::logic_error, addSignedProducts(2, 1, 0));
-    QVERIFY_THROWS_EXCEPTION(std::logic_error, zero(4));
-    config.rowBytes[0] = 65;
-    QVERIFY_THROWS_EXCEPTION(std::logic_error, configure(config));
-    release();
-    QVERIFY_THROWS_EXCEPTION(std::logic_error, store(0, sums.data(), 64));
-#else
-    QSKIP("this build has no emulated tiles, as it is not for x86-64");
-#endif
-}
-
-void TestMatmul::levelErrors()
-{
-    try {
-        (void)kernel_data::cpu("sse9", 1);
-        QFAIL("made a backend of an unknown level");
-    } catch (const Error &error) {
-        QCOMPARE(error.code(), ErrorCode::InvalidArgument);
-        QVERIFY(QString::fromUtf8(error.what()).contains(QStringLiteral("sse9")));
-    }
-    for (const std::string &level : kernel_data::allLevels()) {
-        if (kernel_data::hasLevel(level)) {
-            QCOMPARE(kernel_data::cpu(level, 1)->isa(), std::string_view(level));
-            continue;
-        }
-        try {
-            (void)kernel_data::cpu(level, 1);
-            QFAIL("made a backend of a level that the machine lacks");
-        } catch (const Error &error) {
-            QCOMPARE(error.code(), ErrorCode::NoDevice);
-            const QString message = QString::fromUtf8(error.what());
-            QVERIFY(message.contains(QString::fromStdString(level)));
-            QVERIFY(message.contains(QString::fromStdString(availableIsaLevels().back())));
-        }
-    }
 }
 
 void TestMatmul::wrongShapesAreRefused()
