@@ -4,61 +4,19 @@
 #include "engine/runtime/served_loaded_model.h"
 #include "kernels/cuda/runtime.h"
 #include "kernels/device_lost.h"
-#include "tests/cuda/watched_runtime.h"
+#include "tests/cuda/faulty_ops.h"
 #include "tests/support/engine_driver.h"
 #include "tests/support/shared_data.h"
 
 #include <QTest>
 
-#include <atomic>
 #include <memory>
-#include <optional>
 
 using namespace engine;
 using Kind = EngineNotice::Kind;
-namespace cuda = kernels::cuda;
+using faulty::Call;
 
 namespace {
-
-using Call = WatchedRuntime::Call;
-enum Fault { Launch, Memory, Lost };
-
-/// When a device fails; owned by the test, used by the engine thread.
-struct Plan {
-    int fault = Launch;
-    std::atomic<int> failing = 0; ///< number of the call that fails; 0 = none
-    std::atomic<int> calls = 0;   ///< made since `failing` was set
-    std::optional<Call> only;     ///< the calls that are counted; nothing: all
-    std::atomic<bool> lost = false;
-};
-
-void checkDevice(const Plan &plan)
-{
-    if (plan.lost)
-        throw kernels::DeviceLost("device simt was lost");
-}
-
-/// What comes before each call of the device: the one that the plan names fails as a real device's does.
-void beforeCall(Plan &plan, Call call)
-{
-    checkDevice(plan);
-    if (plan.failing == 0 || call != plan.only.value_or(call) || ++plan.calls != plan.failing)
-        return;
-    if (plan.fault == Launch)
-        throw Error(ErrorCode::Internal, "a kernel was not launched");
-    if (plan.fault == Memory)
-        throw Error(ErrorCode::OutOfMemory, "not enough memory on device simt");
-    plan.lost = true;
-    checkDevice(plan);
-}
-
-std::unique_ptr<kernels::Ops> faultyOps(Plan &plan)
-{
-    WatchedRuntime::Watch watch;
-    watch.before = [&plan](Call call) { beforeCall(plan, call); };
-    watch.check = [&plan] { checkDevice(plan); };
-    return cuda::makeCudaOps(std::make_unique<WatchedRuntime>(cuda::makeSimtRuntime({.threads = 1}), std::move(watch)));
-}
 
 /// An engine whose device simt fails by plan.
 struct Rig {
@@ -67,7 +25,7 @@ struct Rig {
               [this](const std::string &path, const EngineConfig &config, const auto &progress, std::stop_token stop) {
                   LoadedModel::OpsWrapper wrap;
                   if (config.device == "simt")
-                      wrap = [this](std::unique_ptr<kernels::Ops>) { return faultyOps(plan); };
+                      wrap = [this](std::unique_ptr<kernels::Ops>) { return faulty::faultyOps(plan); };
                   return serveLoadedModel(path, config, progress, std::move(stop), wrap);
               },
               [] { return std::vector<DeviceStats>(1); })
@@ -112,7 +70,7 @@ struct Rig {
         return tokens;
     }
 
-    Plan plan;
+    faulty::Plan plan;
     LocalEngine engine;
     EngineDriver driver{engine};
     std::string error;
@@ -135,9 +93,9 @@ private slots:
     void everyCallMayFail_data()
     {
         QTest::addColumn<int>("fault");
-        QTest::newRow("launch") << int(Launch);
-        QTest::newRow("memory") << int(Memory);
-        QTest::newRow("lost") << int(Lost);
+        QTest::newRow("launch") << int(faulty::Launch);
+        QTest::newRow("memory") << int(faulty::Memory);
+        QTest::newRow("lost") << int(faulty::Lost);
     }
 
     /// One fault at a call of the device's runtime, for calls all over a run: the same tokens as without.
@@ -159,7 +117,7 @@ private slots:
             const auto found = rig.run();
             QVERIFY2(rig.error.empty() && found == wanted,
                      qPrintable(QString("call %1: %2").arg(call).arg(rig.error.c_str())));
-            if (fault == Lost)
+            if (fault == faulty::Lost)
                 QCOMPARE(rig.driver.applied.back().effective.device, std::string("cpu"));
         }
     }
@@ -171,8 +129,8 @@ private slots:
         for (const auto &[name, call] : {std::pair{"beginCapture", Call::BeginCapture},
                                          {"endCapture", Call::EndCapture},
                                          {"launch", Call::LaunchGraph}}) {
-            QTest::addRow("%s refused", name) << int(Launch) << int(call);
-            QTest::addRow("%s lost", name) << int(Lost) << int(call);
+            QTest::addRow("%s refused", name) << int(faulty::Launch) << int(call);
+            QTest::addRow("%s lost", name) << int(faulty::Lost) << int(call);
         }
     }
 
@@ -193,9 +151,9 @@ private slots:
         rig.plan.failing = 1;
         QCOMPARE(rig.run(), wanted);
         QCOMPARE(rig.error, std::string());
-        QCOMPARE(rig.plan.lost, fault == Lost);
+        QCOMPARE(rig.plan.lost, fault == faulty::Lost);
         QVERIFY(!rig.driver.notices.empty());
-        if (fault == Launch) {
+        if (fault == faulty::Launch) {
             QCOMPARE(rig.driver.notices.size(), std::size_t{1});
             QCOMPARE(rig.driver.notices[0].kind, Kind::GraphsOff);
             QVERIFY(rig.driver.notices[0].message.ends_with("a kernel was not launched"));
@@ -204,10 +162,10 @@ private slots:
 
     void aLostDeviceWaitsForTheUsersWord()
     {
-        Rig plain(Lost);
+        Rig plain(faulty::Lost);
         QVERIFY(plain.load(DeviceLoss::Ask));
         const auto wanted = plain.run();
-        Rig rig(Lost);
+        Rig rig(faulty::Lost);
         QVERIFY(rig.load(DeviceLoss::Ask));
         rig.plan.failing = 15;
         Request request;

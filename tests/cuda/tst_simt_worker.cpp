@@ -3,7 +3,7 @@
 #include "engine/runtime/local_engine.h"
 #include "engine/runtime/served_loaded_model.h"
 #include "engine/runtime/worker/serve_worker.h"
-#include "tests/cuda/faulty_runtime.h"
+#include "tests/cuda/faulty_ops.h"
 #include "tests/support/engine_driver.h"
 #include "tests/support/shared_data.h"
 
@@ -17,7 +17,6 @@
 
 using namespace engine;
 using Kind = EngineNotice::Kind;
-namespace cuda = kernels::cuda;
 
 namespace {
 
@@ -48,14 +47,13 @@ int runWorker(const QString &livesFile)
         return 3;
     faulty::Plan plan;
     plan.fault = words.value(0) == "died" ? faulty::Died : faulty::Lost;
-    plan.copiesOnly = words.value(0) == "copies";
+    if (words.value(0) == "copies")
+        plan.only = faulty::Call::Copy;
     return serveWorker(
         [&](const std::string &path, const EngineConfig &config, const auto &progress, std::stop_token stop) {
             LoadedModel::OpsWrapper wrap;
             if (config.device == "simt")
-                wrap = [&plan](std::unique_ptr<kernels::Ops>) {
-                    return cuda::makeCudaOps(std::make_unique<faulty::FaultyRuntime>(plan));
-                };
+                wrap = [&plan](std::unique_ptr<kernels::Ops>) { return faulty::faultyOps(plan); };
             std::unique_ptr<ServedModel> model = serveLoadedModel(path, config, progress, std::move(stop), wrap);
             plan.failing = words.value(1).toInt();
             return model;
