@@ -440,7 +440,7 @@ void TestCudaExperts::expertRowsAreProductsAsAnyOther()
         launchGroupRows(deviceIds.data(), groups.groups(), stream);
         const Rows rows(3, 64, x);
         const Rows out(6, 70);
-        const Cast cast(rows.span(), 64, false, nullptr, stream);
+        const Cast cast(rows.span(), wholeColumns(64), false, nullptr, stream);
         launchExpertProducts(experts.of(DType::Q8_0), groups.groups(), cast.rows(), 2, {out.span(), 0, nullptr},
                              stream);
         const Rows all(3, 70);
