@@ -4,6 +4,7 @@
 #include "kernels/ops.h"
 #include "tests/support/emulated_tiles.h"
 #include "tests/support/kernel_data.h"
+#include "tests/support/shared_data.h"
 #include "tests/support/tolerance.h"
 
 #include <QTest>
@@ -21,6 +22,12 @@ Q_DECLARE_METATYPE(kernels::DType)
 namespace {
 
 constexpr float sentinel = -7.25e11F;
+
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool underAsan = true;
+#else
+constexpr bool underAsan = false;
+#endif
 
 /// A matrix in the middle of a larger one full of a sentinel value.
 struct Guarded {
@@ -128,10 +135,16 @@ void addLevelTypeRows()
     QTest::addColumn<DType>("type");
     std::vector<std::string> levels = kernel_data::allLevels();
     levels.push_back(kernel_data::emulatedAmx);
+    // Under ASan the quick tier leaves out every other row, other ones of each function: several see each pair.
+    static unsigned functions = 0;
+    unsigned count = ++functions;
     for (const std::string &level : levels) {
-        for (const DType type : kernel_data::weightTypes())
+        for (const DType type : kernel_data::weightTypes()) {
+            if (underAsan && !shared_data::fullTier() && ++count % 2 == 0)
+                continue;
             QTest::addRow("%s %s", level.c_str(), std::string(info(type).name).c_str())
                 << QString::fromStdString(level) << type;
+        }
     }
 }
 
