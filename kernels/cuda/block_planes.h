@@ -13,9 +13,11 @@ namespace kernels::cuda {
 
 /// How a body's numbers stand.
 enum class BodyOrder {
-    File,     ///< as in the block of the file
-    Nibbles,  ///< ascending, eight in a word (arrangedNibbles); in the file 32 of them, the second half above the first
-    Nibbles64 ///< the same, in the file 64 of them
+    File,    ///< as in the block of the file
+    Nibbles, ///< ascending, eight in a word (arrangedNibbles); in the file 32 of them, the second half above the first
+    Nibbles64, ///< the same, in the file 64 of them
+    Q5_K,      ///< Nibbles64 in 128 bytes, then the fifth bits: a word for 32 numbers (arrangedUppers)
+    Q6_K,      ///< nibbles in 128 bytes, then the upper pairs of bits: two words for 32 numbers (arrangedUppers)
 };
 
 /// Of one block. Bytes [bodyOffset, bodyOffset + bodyBytes) of the file's block are its body, all others, in their
@@ -56,9 +58,9 @@ struct BlockPlanes {
     case DType::Q4_K:
         return {256, 16, 128, 16, BodyOrder::Nibbles64};
     case DType::Q5_K:
-        return {256, 16, 160, 16};
+        return {256, 16, 160, 16, BodyOrder::Q5_K};
     case DType::Q6_K:
-        return {256, 18, 192, 0};
+        return {256, 18, 192, 0, BodyOrder::Q6_K};
     case DType::IQ4_XS:
         return {256, 8, 128, 8};
     case DType::MXFP4:
@@ -99,23 +101,83 @@ struct BlockPlanes {
     return word;
 }
 
-/// Brings a body from the order of the file into that of the device.
-inline void arrangeBody(const BlockPlanes &planes, std::byte *body)
+/// The upper bits of numbers whose nibbles stand in words: with `bits` bits each, those of number i of eight at bit
+/// i % 2 * 16 + i / 2 * bits, eights one after the other. One shift brings two neighbours above their nibbles.
+/// \param numbers 32 / bits of them, in the low bits of bytes
+[[nodiscard]] constexpr std::uint32_t arrangedUppers(const std::uint8_t *numbers, int bits)
 {
-    if (planes.order == BodyOrder::File)
-        return;
-    const std::size_t chunk = planes.order == BodyOrder::Nibbles ? 16 : 32;
-    for (std::byte *end = body + planes.bodyBytes; body != end; body += chunk) {
-        std::byte arranged[32];
+    std::uint32_t word = 0;
+    for (int i = 0; i < 32 / bits; ++i)
+        word |= static_cast<std::uint32_t>(numbers[i] & ((1U << bits) - 1U)) << (i % 2 * 16 + i / 2 * bits);
+    return word;
+}
+
+/// Chunks of 16, 32 or 64 bytes, whose upper nibbles follow their lower ones.
+inline void arrangeNibbles(std::byte *body, std::size_t bytes, std::size_t chunk)
+{
+    for (const std::byte *end = body + bytes; body != end; body += chunk) {
+        std::byte arranged[64];
         for (std::size_t i = 0; i < chunk; i += 8) {
-            std::uint64_t bytes = 0;
-            std::memcpy(&bytes, body + i, sizeof bytes);
-            const std::uint32_t low = arrangedNibbles(bytes);
-            const std::uint32_t high = arrangedNibbles(bytes >> 4);
+            std::uint64_t eight = 0;
+            std::memcpy(&eight, body + i, sizeof eight);
+            const std::uint32_t low = arrangedNibbles(eight);
+            const std::uint32_t high = arrangedNibbles(eight >> 4);
             std::memcpy(arranged + i / 2, &low, sizeof low);
             std::memcpy(arranged + chunk / 2 + i / 2, &high, sizeof high);
         }
         std::memcpy(body, arranged, chunk);
+    }
+}
+
+/// In the file bit b of byte j is the fifth bit of number 32 b + j.
+inline void arrangeQ5_K(std::byte *body)
+{
+    std::byte fifths[32];
+    std::memcpy(fifths, body, sizeof fifths);
+    std::memmove(body, body + 32, 128);
+    arrangeNibbles(body, 128, 32);
+    for (int unit = 0; unit < 8; ++unit) {
+        std::uint8_t numbers[32];
+        for (int i = 0; i < 32; ++i)
+            numbers[i] = static_cast<std::uint8_t>(std::to_integer<unsigned>(fifths[i]) >> unit);
+        const std::uint32_t word = arrangedUppers(numbers, 1);
+        std::memcpy(body + 128 + 4 * unit, &word, sizeof word);
+    }
+}
+
+/// In the file halves of 128 numbers: 64 bytes have those of the first two units below and of the last two above, 32
+/// bytes the upper bits of all four.
+inline void arrangeQ6_K(std::byte *body)
+{
+    arrangeNibbles(body, 128, 64);
+    std::byte uppers[64];
+    std::memcpy(uppers, body + 128, sizeof uppers);
+    for (int unit = 0; unit < 8; ++unit) {
+        std::uint8_t numbers[32];
+        for (int i = 0; i < 32; ++i)
+            numbers[i] =
+                static_cast<std::uint8_t>(std::to_integer<unsigned>(uppers[unit / 4 * 32 + i]) >> unit % 4 * 2);
+        for (int half = 0; half < 2; ++half) {
+            const std::uint32_t word = arrangedUppers(numbers + 16 * half, 2);
+            std::memcpy(body + 128 + 8 * unit + 4 * half, &word, sizeof word);
+        }
+    }
+}
+
+/// Brings a body from the order of the file into that of the device.
+inline void arrangeBody(const BlockPlanes &planes, std::byte *body)
+{
+    switch (planes.order) {
+    case BodyOrder::File:
+        return;
+    case BodyOrder::Nibbles:
+        return arrangeNibbles(body, static_cast<std::size_t>(planes.bodyBytes), 16);
+    case BodyOrder::Nibbles64:
+        return arrangeNibbles(body, static_cast<std::size_t>(planes.bodyBytes), 32);
+    case BodyOrder::Q5_K:
+        return arrangeQ5_K(body);
+    case BodyOrder::Q6_K:
+        return arrangeQ6_K(body);
     }
 }
 

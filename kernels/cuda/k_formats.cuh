@@ -29,18 +29,11 @@ template<bool fifthBit> struct Q45KFormat {
         const uint2 factors = factorsOf(head + 4, block);
         const float scale = halfAt(head, 0) * static_cast<float>(factors.x);
         const float minimum = halfAt(head, 1) * static_cast<float>(factors.y);
-        if constexpr (fifthBit) {
-            const auto nibbles = ptx::load<uint2>(body + 32 + first / 64 * 32 + first % 32);
-            const auto bits = ptx::load<uint2>(body + first % 32);
-            for (int i = 0; i < 8; ++i) {
-                const unsigned number =
-                    (byteOf(nibbles, i) >> block % 2 * 4 & 0xfU) | (byteOf(bits, i) >> block & 1U) << 4;
-                out[i] = scale * static_cast<float>(number) - minimum;
-            }
-        } else {
-            const auto word = ptx::load<unsigned>(body + first / 2);
-            for (int i = 0; i < 8; ++i)
-                out[i] = scale * static_cast<float>(arrangedNibble(word, i)) - minimum;
+        const auto word = ptx::load<unsigned>(body + first / 2);
+        const unsigned fifths = fifthBit ? ptx::load<unsigned>(body + 128 + 4 * block) >> first % 32 / 8 * 4 : 0;
+        for (int i = 0; i < 8; ++i) {
+            const unsigned number = arrangedNibble(word, i) | (fifths >> (i % 2 * 16 + i / 2) & 1U) << 4;
+            out[i] = scale * static_cast<float>(number) - minimum;
         }
     }
 };
@@ -52,15 +45,11 @@ struct Q6_KFormat {
 
     __device__ static void expand8(const std::uint8_t *head, const std::uint8_t *body, int first, float (&out)[8])
     {
-        const int half = first / 128;
-        const int quarter = first % 128 / 32;
-        const int at = first % 32;
         const float scale = halfAt(head, 8) * static_cast<float>(static_cast<std::int8_t>(head[first / 16]));
-        const auto low = ptx::load<uint2>(body + half * 64 + quarter % 2 * 32 + at);
-        const auto high = ptx::load<uint2>(body + 128 + half * 32 + at);
+        const auto word = ptx::load<unsigned>(body + first / 2);
+        const unsigned uppers = ptx::load<unsigned>(body + 128 + first / 16 * 4) >> first % 16;
         for (int i = 0; i < 8; ++i) {
-            const unsigned number =
-                (byteOf(low, i) >> quarter / 2 * 4 & 0xfU) | (byteOf(high, i) >> 2 * quarter & 3U) << 4;
+            const unsigned number = arrangedNibble(word, i) | (uppers >> (i % 2 * 16 + i / 2 * 2) & 3U) << 4;
             out[i] = scale * static_cast<float>(static_cast<int>(number) - 32);
         }
     }

@@ -33,6 +33,10 @@ std::optional<float> sizeOfBlock(DType type, const std::byte *block)
         return 128.0F * half(0);
     case DType::Q4_K:
         return 63.0F * 15.0F * half(0) + 63.0F * half(1);
+    case DType::Q5_K:
+        return 63.0F * 31.0F * half(0) + 63.0F * half(1);
+    case DType::Q6_K:
+        return 128.0F * 32.0F * half(104);
     case DType::INT4: {
         float scale = 0.0F;
         std::memcpy(&scale, block, sizeof scale);

@@ -3,7 +3,7 @@
 
 /// What the kernels of products share: the order of columns, and units as operands of a step.
 
-#include "kernels/cuda/product_units.cuh"
+#include "kernels/cuda/product_k_units.cuh"
 
 namespace kernels::cuda::product {
 

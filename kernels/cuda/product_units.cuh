@@ -93,15 +93,31 @@ template<DType floatType> struct Units<FloatFormat<floatType>> {
     }
 };
 
-/// Pairs of a word of arrangedNibbles, each number less `zero`, exact. A number below the mantissa of 1024 makes 1024 +
-/// number, four bits higher 1024 + 16 number.
+/// Pairs of a word of arrangedNibbles in the mantissas of halves: 1024 + number where i is even, 1024 + 16 number, four
+/// bits higher, where it is odd.
+__device__ __forceinline__ unsigned mantissas(unsigned word, int i)
+{
+    const unsigned shifted = i < 2 ? word : word >> 8;
+    return i % 2 == 0 ? ptx::maskedOr(shifted, 0x000f000fU, 0x64006400U)
+                      : ptx::maskedOr(shifted, 0x00f000f0U, 0x64006400U);
+}
+
+/// The same with `bits` more above the nibbles: those of eight `at` in `uppers` (arrangedUppers).
+template<int bits> __device__ __forceinline__ unsigned mantissas(unsigned word, unsigned uppers, int at, int i)
+{
+    constexpr unsigned mask = bits == 1 ? 0x00100010U : 0x00300030U;
+    const int place = i % 2 == 0 ? 4 : 8;
+    const int from = (at * 4 + i) * bits;
+    const unsigned shifted = from < place ? uppers << (place - from) : uppers >> (from - place);
+    return ptx::maskedOr(shifted, i % 2 == 0 ? mask : mask << 4, mantissas(word, i));
+}
+
+/// Pairs of a word, each number less `zero`, exact; the constants are - 1024 - zero and - 64 - zero.
 __device__ __forceinline__ void nibblePairs(unsigned word, unsigned minus1024, unsigned minus64, unsigned (&pairs)[4])
 {
-    for (int i = 0; i < 4; ++i) {
-        const unsigned shifted = i < 2 ? word : word >> 8;
-        pairs[i] = i % 2 == 0 ? ptx::addHalves(ptx::maskedOr(shifted, 0x000f000fU, 0x64006400U), minus1024)
-                              : ptx::fmaHalves(ptx::maskedOr(shifted, 0x00f000f0U, 0x64006400U), 0x2c002c00U, minus64);
-    }
+    for (int i = 0; i < 4; ++i)
+        pairs[i] = i % 2 == 0 ? ptx::addHalves(mantissas(word, i), minus1024)
+                              : ptx::fmaHalves(mantissas(word, i), 0x2c002c00U, minus64);
 }
 
 /// For both numbers of a pair.
@@ -109,14 +125,6 @@ struct ScaleAndMinimum {
     unsigned scale;
     unsigned minimum;
 };
-
-/// number x scale + minimum, rounded once.
-__device__ __forceinline__ void scaledNibbles(unsigned word, const ScaleAndMinimum &scales, unsigned (&pairs)[4])
-{
-    nibblePairs(word, 0xe400e400U, 0xd400d400U, pairs); // - 1024, - 64
-    for (unsigned &pair : pairs)
-        pair = ptx::fmaHalves(pair, scales.scale, scales.minimum);
-}
 
 template<> struct Units<Q4_0Format> {
     static constexpr int ahead = 2;
@@ -161,7 +169,9 @@ template<> struct Units<Q4_1Format> {
 
     __device__ static void expand(const Raw &raw, const Scales &scales, int part, unsigned (&pairs)[4])
     {
-        scaledNibbles(wordOf(raw.numbers, part), scales, pairs);
+        nibblePairs(wordOf(raw.numbers, part), 0xe400e400U, 0xd400d400U, pairs); // - 1024, - 64
+        for (unsigned &pair : pairs)
+            pair = ptx::fmaHalves(pair, scales.scale, scales.minimum);
     }
 };
 
@@ -187,48 +197,6 @@ template<> struct Units<Q8_0Format> {
             const unsigned pair = ptx::permuteBytes(word, 0x64646464U, i % 2 == 0 ? 0x4140U : 0x4342U);
             pairs[i] = ptx::multiplyHalves(ptx::addHalves(pair, 0xe480e480U), scale); // - 1024 - 128
         }
-    }
-};
-
-/// Scale and minimum of a sub-block are products, rounded to half.
-template<> struct Units<Q45KFormat<false>> {
-    static constexpr int ahead = 2;
-    struct Raw {
-        uint4 numbers = {};
-        uint4 head = {};
-        int index = 0;
-    };
-
-    __device__ static Raw load(const std::uint8_t *head, const std::uint8_t *body, int index)
-    {
-        return {ptx::loadOnce<uint4>(body + 16 * index), ptx::loadOften(head), index};
-    }
-
-    /// The sub-block's factors, six bits each, as the halves of a word.
-    __device__ static unsigned factorsOf(const uint4 &head, int index)
-    {
-        const int shift = index % 4 * 8;
-        const unsigned scales = head.y >> shift;
-        const unsigned minimums = head.z >> shift;
-        const unsigned both = head.w >> shift;
-        const unsigned first = (scales & 63U) | (minimums & 63U) << 16;
-        const unsigned second =
-            (both & 0xfU) | (scales >> 2 & 0x30U) | (both << 12 & 0xf0000U) | (minimums << 14 & 0x300000U);
-        return index < 4 ? first : second;
-    }
-
-    using Scales = ScaleAndMinimum;
-    __device__ static Scales scales(const Raw &raw, float factor)
-    {
-        const unsigned factors = ptx::addHalves(factorsOf(raw.head, raw.index) | 0x64006400U, 0xe400e400U); // - 1024
-        const unsigned both = pairOf<__half>(halfOf(raw.head.x) * factor, halfOf(raw.head.x >> 16) * -factor);
-        const unsigned scaled = ptx::multiplyHalves(factors, both);
-        return {ptx::permuteBytes(scaled, 0, 0x1010U), ptx::permuteBytes(scaled, 0, 0x3232U)};
-    }
-
-    __device__ static void expand(const Raw &raw, const Scales &scales, int part, unsigned (&pairs)[4])
-    {
-        scaledNibbles(wordOf(raw.numbers, part), scales, pairs);
     }
 };
 

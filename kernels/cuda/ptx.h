@@ -76,7 +76,7 @@ template<typename V, typename T> __device__ __forceinline__ void store(T *target
     *reinterpret_cast<V *>(target) = value;
 }
 
-/// 2, 4 or 16 bytes of global memory that nobody writes and that are read once: they push nothing out of the cache
+/// 2, 4, 8 or 16 bytes of global memory that nobody writes and that are read once: they push nothing out of the cache
 /// beside the cores.
 template<typename V> __device__ __forceinline__ V loadOnce(const void *source SIMT_WHERE)
 {
@@ -89,6 +89,8 @@ template<typename V> __device__ __forceinline__ V loadOnce(const void *source SI
         asm("ld.global.nc.L1::no_allocate.u16 %0, [%1];" : "=h"(v) : "l"(source));
     else if constexpr (sizeof(V) == 4)
         asm("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(v) : "l"(source));
+    else if constexpr (sizeof(V) == 8)
+        asm("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(source));
     else
         asm("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
             : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)

@@ -212,17 +212,30 @@ units 'Q4_0 without its middle' products_plain -e 's/0xe408e408U, 0xd480d480U/0x
 units 'Q4_1 with the scale as minimum' products_plain -e 's/bothOf\(halfOf\(raw.factors >> 16\)/bothOf(halfOf(raw.factors)/'
 units 'Q8_0 without signs' products_plain -e 's/ \^ 0x80808080U;/;/'
 units 'Q8_0 with the other half' products_plain -e 's/raw.numbers\[part \/ 2\]/raw.numbers[1 - part \/ 2]/'
-units 'Q4_K: upper bits of factors from the wrong byte' products_k -e 's/scales >> 2 & 0x30U/scales >> 4 \& 0x30U/'
-units 'Q4_K: the minimum is added' products_k -e 's/ \* -factor\)/ * factor)/'
 units 'MXFP4: signs lost' products_k -e 's/ \| \(pair << 12 & 0x80008000U\)//'
 units 'INT4: zeros left out' products_group -e 's/\(0xe400U \| raw.zero\)/0xe400U/'
+kUnits() {
+    local name=$1
+    shift
+    mutant "units: $name" product_k_units.cuh products_k products "$@"
+}
+kUnits 'Q4_K: upper bits of factors from the wrong byte' -e 's/scales >> 2 & 0x30U/scales >> 4 \& 0x30U/'
+kUnits 'Q4_K: the minimum is added' -e 's/ \* -factor\)/ * factor)/'
+kUnits 'Q4_K: the minimum of the scale' -e 's/0, 0x3232U/0, 0x1010U/'
+kUnits 'Q4_K: odd pairs are sixteen times too large' -e 's/sixteenth = ptx::multiplyHalves\(scales.factor, 0x2c002c00U/sixteenth = ptx::multiplyHalves(scales.factor, 0x3c003c00U/'
+kUnits 'Q5_K: fifth bits of the next eight' -e 's/raw.fifths, part, i/raw.fifths, part ^ 1, i/'
+kUnits 'Q5_K: fifth bits of the first unit' -e 's/body \+ 128 \+ 4 \* index/body + 128/'
+kUnits 'Q6_K: the scale of the other half' -e 's/scales.halves\[part \/ 2\]/scales.halves[1 - part \/ 2]/'
+kUnits 'Q6_K: factors without their sign' -e 's/<std::int8_t>\(raw.factors\)/<std::uint8_t>(raw.factors)/'
+kUnits 'Q6_K: upper bits of the other half' -e 's/part < 2 \? raw.uppers.x/part >= 2 ? raw.uppers.x/'
 mutant 'units: a row beyond the last is read' product_steps.cuh products_plain products -e 's/min\(row, weight.rows - 1\)/row/'
 mutant 'Q4_0: the middle of numbers' plain_formats.cuh matmul products -e '/arrangedNibble.* - 8\)/s/- 8/- 7/'
 mutant 'Q4_1: the minimum taken off' plain_formats.cuh matmul products -e 's/arrangedNibble\(word, i\)\) \+ minimum/arrangedNibble(word, i)) - minimum/'
 mutant 'Q5: fifth bits of the next eight' plain_formats.cuh products_plain products -e 's/bits >> i & 1U/bits >> (i ^ 1) \& 1U/'
 mutant 'Q4_K: upper bits of factors from the wrong byte' k_formats.cuh matmul products -e 's/packed\[index - 4\] >> 6/packed[index] >> 6/'
 mutant 'Q4_K: scale of the next sub-block' k_formats.cuh matmul products -e 's/factorsOf\(head \+ 4, block\)/factorsOf(head + 4, block ^ 1)/'
-mutant 'Q5_K: the wrong fifth bit' k_formats.cuh products_k products -e 's/byteOf\(bits, i\) >> block & 1U/byteOf(bits, i) >> (block ^ 1) \& 1U/'
+mutant 'Q5_K: fifth bits of the next number' k_formats.cuh matmul products -e 's/fifths >> \(i % 2 \* 16/fifths >> ((i ^ 1) % 2 * 16/'
+mutant 'Q6_K: upper bits of the first eight' k_formats.cuh matmul products -e 's/ >> first % 16;/;/'
 mutant 'float products: no barrier before tiles are overwritten' matmul.cu matmul products -e '/first < own.columns/{n;d}'
 mutant 'float products: no barrier before tiles are read' matmul.cu matmul products -e '/r < own.rows/{n;n;d}'
 mutant 'embed: a row beyond the last' matmul.cu matmul products -e 's/row >= weight.rows\)/row > weight.rows)/'

@@ -120,12 +120,9 @@ std::string compareProducts(const Products &p, const std::vector<float> &weights
 }
 
 /// What rounding to half leaves of weights and activations; F16 and BF16 weights are exact, activations that meet BF16
-/// have two terms. Those that meet F32 are rounded at every addition. Scale and minimum of Q4_K are rounded before the
-/// weight is, which is their difference: three roundings, two of larger numbers and shared by 32 weights.
+/// have two terms. Those that meet F32 are rounded at every addition.
 double limitFor(const Products &p)
 {
-    if (p.type == DType::Q4_K)
-        return 1.2e-5;
     return p.type == DType::F32 ? 2e-13 * p.columns : p.type == DType::BF16 ? 2e-10 : 4e-6;
 }
 
