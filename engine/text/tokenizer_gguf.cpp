@@ -92,21 +92,23 @@ void addTokens(const VocabularyData &data, TokenizerParts &parts)
 void addGgufMerges(const VocabularyData &data, TokenizerParts &parts)
 {
     parts.merges.reserve(data.merges.size());
+    std::string joined;
     for (const std::string &text : data.merges) {
-        const std::string place = "tokenizer.ggml.merges[" + std::to_string(parts.merges.size()) + "] ";
+        const auto place = [&] { return "tokenizer.ggml.merges[" + std::to_string(parts.merges.size()) + "] "; };
         const std::size_t space = text.find(' ', 1);
         if (text.empty() || space == std::string::npos || space + 1 == text.size())
-            refuse(place + utf8::quoted(text) + " is not a pair of two parts with a space between");
-        const auto find = [&](const std::string &part) {
+            refuse(place() + utf8::quoted(text) + " is not a pair of two parts with a space between");
+        const auto find = [&](std::string_view part) {
             const int id = parts.tokens.find(part);
             if (id < 0)
-                refuse(place + utf8::quoted(text) + " needs " + utf8::quoted(part)
+                refuse(place() + utf8::quoted(text) + " needs " + utf8::quoted(part)
                        + ", which is not in tokenizer.ggml.tokens");
             return id;
         };
-        const std::string left = text.substr(0, space);
-        const std::string right = text.substr(space + 1);
-        parts.merges.push_back({find(left), find(right), find(left + right)});
+        const std::string_view left = std::string_view(text).substr(0, space);
+        const std::string_view right = std::string_view(text).substr(space + 1);
+        joined.assign(left).append(right);
+        parts.merges.push_back({find(left), find(right), find(joined)});
     }
 }
 

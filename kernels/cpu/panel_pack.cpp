@@ -207,6 +207,69 @@ void packScales(const RawBlock &block, const PanelLayout &layout, int row, std::
     }
 }
 
+/// Bit 4i + j of a block's fifth bits becomes bit i of byte j, as a line of bits has it: two perfect unshuffles.
+std::uint32_t bitLine(std::uint32_t bits)
+{
+    const auto swap = [&bits](std::uint32_t mask, unsigned shift) {
+        const std::uint32_t changed = (bits ^ bits >> shift) & mask;
+        bits ^= changed ^ changed << shift;
+    };
+    for (int round = 0; round < 2; ++round) {
+        swap(0x22222222U, 1);
+        swap(0x0c0c0c0cU, 2);
+        swap(0x00f000f0U, 4);
+        swap(0x0000ff00U, 8);
+    }
+    return bits;
+}
+
+/// A row of blocks of scale, minimum, fifth bits and numbers, each as far as the type has it, of which the numbers
+/// stand in the order of the lines: words are copied as they are.
+template<int Words, bool HasMin, bool HasBits>
+void packWords(const std::uint8_t *source, const PanelLayout &layout, int row, std::uint8_t *panel)
+{
+    std::uint8_t *target = panel + layout.linesAt;
+    for (int b = 0; b < layout.blocks; ++b, target += layout.blockBytes) {
+        std::memcpy(target + layout.scaleAt + 2 * row, source, 2);
+        source += 2;
+        if constexpr (HasMin) {
+            std::memcpy(target + layout.minAt + 2 * row, source, 2);
+            source += 2;
+        }
+        if constexpr (HasBits) {
+            std::uint32_t bits = 0;
+            std::memcpy(&bits, source, 4);
+            bits = bitLine(bits);
+            std::memcpy(target + Words * lineBytes + 4 * row, &bits, 4);
+            source += 4;
+        }
+        for (int i = 0; i < Words; ++i, source += 4)
+            std::memcpy(target + i * lineBytes + 4 * row, source, 4);
+    }
+}
+
+using PackWords = void (*)(const std::uint8_t *source, const PanelLayout &layout, int row, std::uint8_t *panel);
+
+/// Null for types whose numbers have to be taken apart first.
+PackWords wordPacker(DType type)
+{
+    switch (type) {
+    case DType::Q4_0:
+    case DType::IQ4_NL:
+        return packWords<4, false, false>;
+    case DType::Q4_1:
+        return packWords<4, true, false>;
+    case DType::Q5_0:
+        return packWords<4, false, true>;
+    case DType::Q5_1:
+        return packWords<4, true, true>;
+    case DType::Q8_0:
+        return packWords<8, false, false>;
+    default:
+        return nullptr;
+    }
+}
+
 } // namespace
 
 PanelLayout panelLayout(DType type, std::int64_t columns)
@@ -246,9 +309,14 @@ void packPanel(const WeightPart &part, const PanelLayout &layout, std::int64_t f
         return;
     }
     const std::size_t rowSize = rowBytes(part.type, part.columns);
+    const PackWords words = wordPacker(part.type);
     for (int r = 0; r < rows; ++r) {
         const auto *source =
             reinterpret_cast<const std::uint8_t *>(part.data) + static_cast<std::size_t>(firstRow + r) * rowSize;
+        if (words != nullptr) {
+            words(source, layout, r, panel);
+            continue;
+        }
         for (std::int64_t b = 0; b < layout.blocks; ++b) {
             const RawBlock block = readRawBlock(part.type, source, b);
             std::uint8_t *target = panel + layout.linesAt + b * layout.blockBytes;
