@@ -4,129 +4,90 @@
 #include "engine/runtime/random.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 namespace engine {
 namespace {
 
-/// The order of every list: higher logit first, equal ones by lower id.
-template<typename Value> bool ranksBefore(const std::span<const Value> logits, int a, int b)
-{
-    const Value left = logits[static_cast<std::size_t>(a)];
-    const Value right = logits[static_cast<std::size_t>(b)];
-    return left != right ? left > right : a < b;
-}
+/// What a sum of probabilities that is known to within a share of itself says of a limit.
+enum class Verdict { No, Yes, Close };
 
-/// The largest logit, NaN aside; `bad` tells of NaN and +inf. In lanes, so that compilers use vectors for it.
-float peakOf(std::span<const float> logits, bool &bad)
-{
-    constexpr std::size_t lanes = 16;
-    constexpr float lowest = -std::numeric_limits<float>::infinity();
-    constexpr float highest = std::numeric_limits<float>::max();
-    std::array<float, lanes> peaks;
-    std::array<int, lanes> faults{};
-    peaks.fill(lowest);
-    const std::size_t whole = logits.size() / lanes * lanes;
-    for (std::size_t i = 0; i < whole; i += lanes) {
-        for (std::size_t lane = 0; lane < lanes; ++lane) {
-            const float logit = logits[i + lane];
-            peaks[lane] = logit > peaks[lane] ? logit : peaks[lane];
-            faults[lane] |= static_cast<int>(!(logit <= highest));
+/// The best tokens down to the first where the sum of their probabilities passes `limit` (or reaches it, when
+/// `reaching`); all that can be drawn when none does. Lists grow in rounds, as a whole vocabulary need seldom be
+/// sorted, and the sum over all is taken roughly unless that leaves a doubt.
+class BestUntil {
+public:
+    BestUntil(const RankedLogits &logits, double temperature, double limit, bool reaching)
+        : m_logits(logits)
+        , m_temperature(temperature)
+        , m_limit(limit)
+        , m_reaching(reaching)
+    {
+    }
+
+    std::vector<int> find()
+    {
+        constexpr std::size_t shortList = 256;
+        constexpr double firstReach = 1.5; // in units of temperature, below the last of the short list
+        constexpr double farthest = 700.0; // exp(-700) is still a number above 0
+        m_total = m_logits.roughSumOfExponentials(m_temperature);
+        std::vector<int> order = m_logits.best(shortList);
+        const double last = m_logits[order.back()];
+        const double end = m_logits.peak() - farthest * m_temperature;
+        bool all = order.size() == m_logits.size();
+        for (double reach = firstReach; !cut(order) && !all; reach *= 2) {
+            const double limit = std::max(last - reach * m_temperature, end);
+            order = m_logits.above(limit);
+            all = limit == end || order.size() == m_logits.size();
         }
-    }
-    for (std::size_t i = whole; i < logits.size(); ++i) {
-        peaks[0] = logits[i] > peaks[0] ? logits[i] : peaks[0];
-        faults[0] |= static_cast<int>(!(logits[i] <= highest));
-    }
-    bad = std::ranges::any_of(faults, [](int fault) { return fault != 0; });
-    return std::ranges::max(peaks);
-}
-
-/// The `count` best tokens, sorted. A scan with a bounded heap for short lists, else a partial sort.
-template<typename Value> std::vector<int> best(std::span<const Value> logits, std::size_t count)
-{
-    constexpr std::size_t heapLimit = 512; // above, the heap's moves cost more than selecting
-    const auto before = [logits](int a, int b) { return ranksBefore(logits, a, b); };
-    count = std::min(count, logits.size());
-    std::vector<int> order;
-    if (count > heapLimit) {
-        order.resize(logits.size());
-        std::iota(order.begin(), order.end(), 0);
-        if (count < order.size())
-            std::ranges::nth_element(order, order.begin() + static_cast<std::ptrdiff_t>(count), before);
-        order.resize(count);
-        std::ranges::sort(order, before);
         return order;
     }
-    order.reserve(count);
-    for (std::size_t i = 0; i < count; ++i)
-        order.push_back(static_cast<int>(i));
-    if (count == 0)
-        return order;
-    std::ranges::make_heap(order, before); // its front is the worst of the kept
-    Value worst = logits[static_cast<std::size_t>(order.front())];
-    for (std::size_t i = count; i < logits.size(); ++i) {
-        if (logits[i] <= worst) // an equal one has a higher id, so it ranks behind
-            continue;
-        std::ranges::pop_heap(order, before);
-        order.back() = static_cast<int>(i);
-        std::ranges::push_heap(order, before);
-        worst = logits[static_cast<std::size_t>(order.front())];
-    }
-    std::ranges::sort_heap(order, before);
-    return order;
-}
 
-/// Sum of exp(logit - peak) over all. Terms under 2^-86 of the peak cannot change a float64 sum of a vocabulary.
-template<typename Value> double sumOfExponentials(std::span<const Value> logits, double peak, double temperature = 1.0)
-{
-    constexpr double negligible = -60.0;
-    double sum = 0;
-    for (const Value logit : logits) {
-        const double difference = (static_cast<double>(logit) - peak) / temperature;
-        if (difference > negligible)
-            sum += std::exp(difference);
+private:
+    [[nodiscard]] Verdict verdict(double sum) const
+    {
+        const auto passes = [&](double x) { return m_reaching ? x >= m_limit : x > m_limit; };
+        const double slack = m_isRough ? 2 * RankedLogits::roughly : 0.0;
+        if (passes(sum * (1.0 - slack)))
+            return Verdict::Yes;
+        return passes(sum * (1.0 + slack)) ? Verdict::Close : Verdict::No;
     }
-    return sum;
-}
 
-/// The best tokens down to the first where `reached(running sum of probabilities)`; all when none does.
-/// The list is grown in rounds, as a whole vocabulary need seldom be sorted.
-template<typename Reached>
-std::vector<int> bestUntil(std::span<const double> logits, double temperature, const Reached &reached)
-{
-    const double peak = *std::ranges::max_element(logits);
-    const double total = sumOfExponentials(logits, peak, temperature);
-    for (std::size_t count = 256;; count *= 8) {
-        std::vector<int> order = best(logits, count);
+    /// Shortens the list to where the limit is passed; false when it is not.
+    bool cut(std::vector<int> &order)
+    {
         double sum = 0;
         for (std::size_t i = 0; i < order.size(); ++i) {
-            sum += std::exp((logits[static_cast<std::size_t>(order[i])] - peak) / temperature) / total;
-            if (reached(sum)) {
+            sum += std::exp((m_logits[order[i]] - m_logits.peak()) / m_temperature) / m_total;
+            const Verdict passed = verdict(sum);
+            if (passed == Verdict::No)
+                continue;
+            if (passed == Verdict::Yes) {
                 order.resize(i + 1);
-                return order;
+                return true;
             }
+            m_isRough = false;
+            m_total = m_logits.sumOfExponentials(m_temperature);
+            return cut(order);
         }
-        if (order.size() == logits.size())
-            return order;
+        return false;
     }
-}
+
+    const RankedLogits &m_logits;
+    double m_temperature;
+    double m_limit;
+    bool m_reaching;
+    bool m_isRough = true;
+    double m_total = 0;
+};
 
 /// The tokens whose probability is at least `minP` of the largest, or so near that rounding decides; sorted.
-std::vector<int> bestAbove(std::span<const double> logits, double minP)
+std::vector<int> bestAbove(const RankedLogits &logits, double minP)
 {
     constexpr double slack = 1e-6; // far above rounding; keepMinP cuts exactly
-    const double limit = *std::ranges::max_element(logits) + std::log(minP) - slack;
-    std::vector<int> order;
-    for (std::size_t i = 0; i < logits.size(); ++i)
-        if (logits[i] >= limit)
-            order.push_back(static_cast<int>(i));
-    std::ranges::sort(order, [logits](int a, int b) { return ranksBefore(logits, a, b); });
-    return order;
+    return logits.above(logits.peak() + std::log(minP) - slack);
 }
 
 /// exp(logit - peak) / sum into `probability`; entries are sorted, so the first holds the peak.
@@ -176,8 +137,7 @@ bool Sampler::penalises(const SamplingParams &params)
 
 std::string Sampler::checkLogits(std::span<const float> logits)
 {
-    bool bad = false;
-    const float peak = peakOf(logits, bad);
+    const auto [peak, bad] = RankedLogits::scan(logits);
     if (bad) {
         const auto at = std::ranges::find_if(logits, [](float x) { return !(x <= std::numeric_limits<float>::max()); });
         return "the model computed a logit of " + std::string(std::isnan(*at) ? "not-a-number" : "+infinity")
@@ -190,54 +150,53 @@ std::string Sampler::checkLogits(std::span<const float> logits)
     return {};
 }
 
-/// Fills m_logits. Repetition once per distinct token, then frequency by count and presence once.
+/// Fills m_ranked. Repetition once per distinct token, then frequency by count and presence once.
 void Sampler::applyPenalties(std::span<const float> logits, const SamplingParams &params, std::span<const int> history)
 {
-    m_logits.assign(logits.begin(), logits.end());
-    if (!penalises(params) || history.empty())
-        return;
-    m_history.assign(history.begin(), history.end());
-    std::ranges::sort(m_history);
+    m_changed.clear();
+    if (penalises(params)) {
+        m_history.assign(history.begin(), history.end());
+        std::ranges::sort(m_history);
+    } else {
+        m_history.clear();
+    }
     for (std::size_t i = 0; i < m_history.size();) {
         const int token = m_history[i];
         std::size_t count = 0;
         for (; i < m_history.size() && m_history[i] == token; ++i)
             ++count;
-        double &logit = m_logits[static_cast<std::size_t>(token)];
+        double logit = static_cast<double>(logits[static_cast<std::size_t>(token)]);
         logit = logit > 0 ? logit / params.repetitionPenalty : logit * params.repetitionPenalty;
         logit -= static_cast<double>(count) * params.frequencyPenalty + params.presencePenalty;
+        m_changed.push_back({token, logit});
     }
-}
-
-int Sampler::argmax(std::span<const float> logits, const SamplingParams &params, std::span<const int> history)
-{
-    if (!penalises(params) || history.empty()) {
-        bool bad = false;
-        return static_cast<int>(std::ranges::find(logits, peakOf(logits, bad)) - logits.begin());
-    }
-    applyPenalties(logits, params, history);
-    return static_cast<int>(std::ranges::max_element(m_logits) - m_logits.begin());
+    m_ranked.set(logits, m_changed);
 }
 
 std::vector<Candidate> Sampler::distribution(std::span<const float> logits, const SamplingParams &params,
                                              std::span<const int> history)
 {
     applyPenalties(logits, params, history);
-    const std::span<const double> penalised(m_logits);
+    return cutRanked(params);
+}
+
+/// The distribution of m_ranked.
+std::vector<Candidate> Sampler::cutRanked(const SamplingParams &params) const
+{
     const auto topK = static_cast<std::size_t>(std::max(params.topK, 0));
-    const bool cutsByCount = topK > 0 && topK < penalised.size();
+    const bool cutsByCount = topK > 0 && topK < m_ranked.size();
     const bool cutsByMass = params.topP < 1.0;
     std::vector<int> kept;
     if (cutsByCount)
-        kept = best(penalised, topK);
+        kept = m_ranked.best(topK);
     else if (cutsByMass)
-        kept = bestUntil(penalised, 1.0, [&params](double sum) { return sum >= params.topP; });
+        kept = BestUntil(m_ranked, 1.0, params.topP, true).find();
     else
-        kept = params.minP > 0.0 ? bestAbove(penalised, params.minP) : best(penalised, penalised.size());
+        kept = params.minP > 0.0 ? bestAbove(m_ranked, params.minP) : m_ranked.best(m_ranked.size());
     std::vector<Candidate> candidates;
     candidates.reserve(kept.size());
     for (const int token : kept)
-        candidates.push_back({token, penalised[static_cast<std::size_t>(token)], 0.0});
+        candidates.push_back({token, m_ranked[token], 0.0});
     if (cutsByMass && cutsByCount)
         keepTopP(candidates, params.topP);
     if (params.minP > 0.0)
@@ -263,21 +222,23 @@ int Sampler::draw(std::span<const Candidate> candidates, double u)
     return last; // rounding left the sum below u
 }
 
-int Sampler::pick(std::span<const float> logits, const SamplingParams &params, std::span<const int> history, double u)
+/// A token of m_ranked.
+int Sampler::pick(const SamplingParams &params, double u) const
 {
     if (params.topK > 0 || params.topP < 1.0 || params.minP > 0.0)
-        return draw(distribution(logits, params, history), u);
-    applyPenalties(logits, params, history); // nothing is cut: sort only as far as the draw falls
-    return bestUntil(m_logits, params.temperature, [u](double sum) { return sum > u; }).back();
+        return draw(cutRanked(params), u);
+    // Nothing is cut: sort only as far as the draw falls.
+    return BestUntil(m_ranked, params.temperature, u, false).find().back();
 }
 
+/// From the raw logits.
 void Sampler::addLogprobs(std::span<const float> logits, int count, Sampled &sampled)
 {
-    const double peak = *std::ranges::max_element(logits);
-    const double logSum = peak + std::log(sumOfExponentials(logits, peak));
-    sampled.logprob = static_cast<double>(logits[static_cast<std::size_t>(sampled.token)]) - logSum;
-    for (const int token : best(logits, static_cast<std::size_t>(count)))
-        sampled.top.emplace_back(token, static_cast<double>(logits[static_cast<std::size_t>(token)]) - logSum);
+    m_ranked.set(logits, {});
+    const double logSum = m_ranked.peak() + std::log(m_ranked.sumOfExponentials(1.0));
+    sampled.logprob = m_ranked[sampled.token] - logSum;
+    for (const int token : m_ranked.best(static_cast<std::size_t>(count)))
+        sampled.top.emplace_back(token, m_ranked[token] - logSum);
 }
 
 std::span<const float> Sampler::masked(std::span<const float> logits, std::span<const std::uint64_t> allowed,
@@ -312,11 +273,9 @@ Sampled Sampler::sample(std::span<const float> logits, const SamplingParams &par
         sampled.error = nothingAllowed();
     if (!sampled.error.empty())
         return sampled;
-    if (params.temperature > 0.0) {
-        sampled.token = pick(choice, params, history, CounterRandom::uniform(seed, history.size()));
-    } else {
-        sampled.token = argmax(choice, params, history);
-    }
+    applyPenalties(choice, params, history);
+    sampled.token =
+        params.temperature > 0.0 ? pick(params, CounterRandom::uniform(seed, history.size())) : m_ranked.first();
     if (params.logprobs >= 0)
         addLogprobs(logits, params.logprobs, sampled);
     return sampled;

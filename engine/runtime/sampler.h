@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/api/request.h"
+#include "engine/runtime/ranked_logits.h"
 
 #include <cstdint>
 #include <span>
@@ -54,17 +55,17 @@ public:
 
 private:
     void applyPenalties(std::span<const float> logits, const SamplingParams &params, std::span<const int> history);
-    [[nodiscard]] int pick(std::span<const float> logits, const SamplingParams &params, std::span<const int> history,
-                           double u);
-    [[nodiscard]] int argmax(std::span<const float> logits, const SamplingParams &params, std::span<const int> history);
-    static void addLogprobs(std::span<const float> logits, int count, Sampled &sampled);
+    [[nodiscard]] std::vector<Candidate> cutRanked(const SamplingParams &params) const;
+    [[nodiscard]] int pick(const SamplingParams &params, double u) const;
+    void addLogprobs(std::span<const float> logits, int count, Sampled &sampled);
 
     [[nodiscard]] std::span<const float> masked(std::span<const float> logits, std::span<const std::uint64_t> allowed,
                                                 std::span<const LogitBias> biases);
 
-    std::vector<double> m_logits; // after penalties
-    std::vector<float> m_masked;  // biased, with -infinity for tokens that are not allowed
-    std::vector<int> m_history;   // sorted
+    RankedLogits m_ranked;                        // after penalties
+    std::vector<RankedLogits::Changed> m_changed; // by them
+    std::vector<float> m_masked;                  // biased, with -infinity for tokens that are not allowed
+    std::vector<int> m_history;                   // sorted
 };
 
 } // namespace engine

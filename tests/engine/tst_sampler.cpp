@@ -11,6 +11,7 @@
 #include <QJsonObject>
 #include <QTest>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -69,6 +70,47 @@ std::vector<float> gaussian(int size, unsigned seed)
     for (float &value : values)
         value = normal(random);
     return values;
+}
+
+/// (token, exp(logit - largest)) of all that can be drawn, best first, after the repetition penalty.
+std::vector<std::pair<int, double>> sortedProbabilities(const std::vector<float> &values,
+                                                        const std::vector<int> &history, double repetition)
+{
+    std::vector<double> logits(values.begin(), values.end());
+    for (const int token : history) {
+        double &logit = logits[static_cast<std::size_t>(token)];
+        logit = logit > 0 ? logit / repetition : logit * repetition;
+    }
+    const double peak = *std::ranges::max_element(logits);
+    std::vector<std::pair<int, double>> sorted;
+    for (std::size_t i = 0; i < logits.size(); ++i)
+        if (std::isfinite(logits[i]))
+            sorted.emplace_back(static_cast<int>(i), logits[i]);
+    std::ranges::sort(sorted, [](const auto &a, const auto &b) {
+        return a.second != b.second ? a.second > b.second : a.first < b.first;
+    });
+    for (auto &[token, logit] : sorted)
+        logit = std::exp(logit - peak);
+    return sorted;
+}
+
+/// The tokens that the cuts leave, as their definitions read.
+std::vector<int> cut(std::vector<std::pair<int, double>> sorted, int topK, double topP, double minP)
+{
+    if (topK > 0 && static_cast<std::size_t>(topK) < sorted.size())
+        sorted.resize(static_cast<std::size_t>(topK));
+    double total = 0;
+    for (const auto &[token, weight] : sorted)
+        total += weight;
+    std::vector<int> kept;
+    double sum = 0;
+    for (const auto &[token, weight] : sorted) {
+        if (weight < minP || (topP < 1.0 && sum >= topP))
+            break;
+        kept.push_back(token);
+        sum += weight / total;
+    }
+    return kept;
 }
 
 } // namespace
@@ -290,6 +332,58 @@ private slots:
             const int token = sampler.sample(values, params, {}, seed).token;
             const auto list = sampler.distribution(values, params, {});
             QCOMPARE(token, Sampler::draw(list, CounterRandom::uniform(seed, 0)));
+        }
+    }
+
+    /// Lists are found without sorting the vocabulary: beside a plain sort, with many equal and many impossible tokens.
+    void listsAreThoseOfAFullSort_data()
+    {
+        QTest::addColumn<float>("spread");
+        QTest::addColumn<float>("step"); // of which logits are multiples; 0: none
+        QTest::addColumn<double>("repetition");
+        const float spreads[] = {1e-4F, 1.0F, 6.0F};
+        for (const float spread : spreads) {
+            for (const float step : {0.0F, spread / 4}) {
+                for (const double repetition : {1.0, 1.3})
+                    QTest::addRow("spread %g, steps of %g, repetition %g", static_cast<double>(spread),
+                                  static_cast<double>(step), repetition)
+                        << spread << step << repetition;
+            }
+        }
+    }
+    void listsAreThoseOfAFullSort()
+    {
+        QFETCH(float, spread);
+        QFETCH(float, step);
+        QFETCH(double, repetition);
+        std::vector<float> values = gaussian(6000, 17);
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            values[i] = step > 0 ? std::round(values[i] * spread / step) * step : values[i] * spread;
+            if (i % 7 == 3)
+                values[i] = -std::numeric_limits<float>::infinity();
+        }
+        std::vector<int> history;
+        for (int i = 0; i < 200; ++i)
+            history.push_back(i * 37 % 6000);
+        const std::vector<std::pair<int, double>> sorted = sortedProbabilities(values, history, repetition);
+        Sampler sampler;
+        for (const double topP : {0.3, 0.9, 0.999, 1.0}) {
+            for (const int topK : {0, 3, 1500}) {
+                for (const double minP : {0.0, 0.2}) {
+                    SamplingParams params = off();
+                    params.topP = topP;
+                    params.topK = topK;
+                    params.minP = minP;
+                    params.repetitionPenalty = repetition;
+                    const auto found = sampler.distribution(values, params, history);
+                    const std::vector<int> wanted = cut(sorted, topK, topP, minP);
+                    QVERIFY(found.size() >= wanted.size());
+                    for (std::size_t i = 0; i < wanted.size(); ++i)
+                        QCOMPARE(found[i].token, wanted[i]);
+                    for (std::size_t i = wanted.size(); i < found.size(); ++i)
+                        QCOMPARE(found[i].probability, 0.0); // tokens that cannot be drawn may follow
+                }
+            }
         }
     }
 
