@@ -44,11 +44,14 @@ std::unique_ptr<Ops> makeSimtOps([[maybe_unused]] const OpsOptions &options)
 }
 
 /// Products that depend on the number of rows, where the processor has them.
-void allowBfloat([[maybe_unused]] CheckedLevel &level)
+void allowBfloat([[maybe_unused]] CheckedLevel &level, [[maybe_unused]] std::vector<std::string> *notes)
 {
 #if defined(__x86_64__)
-    if (level.isa >= Isa::Avx512 && hasBfloatProducts())
-        addBfloatKernels(level.kernels);
+    if (level.isa < Isa::Avx512 || !hasBfloatProducts())
+        return;
+    addBfloatKernels(level.kernels);
+    if (level.isa == Isa::Amx)
+        addCheckedBfloatTiles(level.kernels, addBfloatTiles, notes);
 #endif
 }
 
@@ -68,7 +71,7 @@ std::unique_ptr<Ops> makeOps(const OpsOptions &options, std::vector<std::string>
         return std::make_unique<ReferenceOps>(threads);
     CheckedLevel level = checkedLevel(isa, notes);
     if (!options.deterministic)
-        allowBfloat(level);
+        allowBfloat(level, notes);
     return std::make_unique<CpuOps>(level.isa, level.kernels, threads);
 }
 

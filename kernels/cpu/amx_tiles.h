@@ -10,7 +10,7 @@
 /// functions of kernels::emulated_tiles, which test builds define in plain C++. So the same source is tested on
 /// machines without tiles.
 /// Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1 chapter 18, and the operations of
-/// LDTILECFG, TILELOADD, TILESTORED, TILEZERO, TDPBSSD in volume 2.
+/// LDTILECFG, TILELOADD, TILESTORED, TILEZERO, TDPBSSD, TDPBF16PS in volume 2.
 namespace kernels {
 
 /// What LDTILECFG reads.
@@ -31,6 +31,7 @@ void zero(int tile);
 void load(int tile, const void *base, std::ptrdiff_t stride);
 void store(int tile, void *base, std::ptrdiff_t stride);
 void addSignedProducts(int sums, int a, int b);
+void addBfloatProducts(int sums, int a, int b);
 } // namespace emulated_tiles
 #endif
 
@@ -91,6 +92,16 @@ template<int Sums, int A, int B> inline __attribute__((always_inline)) void addS
     emulated_tiles::addSignedProducts(Sums, A, B);
 #else
     __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(Sums), "i"(A), "i"(B));
+#endif
+}
+
+/// sums[m, n] of fp32 += sum over k and i < 2 of a[m, 2k + i] x b[k, 2n + i], bfloat16
+template<int Sums, int A, int B> inline __attribute__((always_inline)) void addBfloatProducts()
+{
+#if defined(LATHE_EMULATED_TILES)
+    emulated_tiles::addBfloatProducts(Sums, A, B);
+#else
+    __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(Sums), "i"(A), "i"(B));
 #endif
 }
 

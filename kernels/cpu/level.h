@@ -153,8 +153,8 @@ struct LevelKernels {
     /// The same for float panels; x [rows, columns] with `stride` floats between rows
     void (*floatPanel)(const PanelLayout &layout, const std::uint8_t *panel, const float *x, std::int64_t stride,
                        int rows, const PanelScratch &scratch, float *tile);
-    /// floatPanel with weights and activations x [rows, stride] in bfloat16, the columns in pairs; stride is even, and
-    /// columns behind the last one are 0. Null where there is none.
+    /// tile [rows, 16] = activations x [rows, stride] x panelᵀ, both in bfloat16, for panels of any type; stride is
+    /// even, and columns behind the last one are 0. Null where there is none.
     void (*bfloatPanel)(const PanelLayout &layout, const std::uint8_t *panel, const std::uint16_t *x,
                         std::int64_t stride, int rows, const PanelScratch &scratch, float *tile) = nullptr;
     /// target [n] = x [n] in bfloat16, to the nearest, even ones first
@@ -238,6 +238,10 @@ void unpackPanelAvx2(const PanelLayout &layout, const std::uint8_t *panel, int f
 void addKvKernelsAvx512(LevelKernels &kernels);
 /// Sets bfloatPanel and roundBfloat, of AVX512-BF16.
 void addBfloatKernels(LevelKernels &kernels);
+/// Sets bfloatPanel, of AMX-BF16. \pre the above
+void addBfloatTiles(LevelKernels &kernels);
+/// The same over tiles in plain C++, in test builds.
+void addEmulatedBfloatTiles(LevelKernels &kernels);
 /// Widens `count` columns of a float panel.
 void widenColumnsAvx2(PanelValues values, const void *source, int count, float *target);
 #endif

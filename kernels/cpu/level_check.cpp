@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "kernels/cpu/level_check.h"
 
+#include "kernels/cpu/aligned_memory.h"
 #include "kernels/cpu/level_choice.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/quantize.h"
 
+#include <cmath>
 #include <cstring>
 
 namespace kernels {
@@ -47,6 +49,35 @@ std::vector<float> products(const LevelKernels &level, const PackedPanels &weigh
     return out;
 }
 
+/// Products in bfloat16 of the first panel.
+std::vector<float> bfloatProducts(const LevelKernels &level, const PackedPanels &weight)
+{
+    const std::vector<float> x = knownNumbers(tokens * weightColumns, 3);
+    std::vector<std::uint16_t> rounded(x.size());
+    level.roundBfloat(x.data(), static_cast<std::int64_t>(x.size()), rounded.data());
+    AlignedMemory memories[4];
+    PanelScratch scratch{};
+    scratch.lines = memories[0].reserve<std::uint8_t>(std::size_t{quantSliceBlocks} * 8 * lineBytes);
+    scratch.scales = memories[1].reserve<float>(std::size_t{2} * quantSliceBlocks * panelRows);
+    scratch.mins = memories[2].reserve<float>(std::size_t{2} * quantSliceBlocks * panelRows);
+    scratch.columns = memories[3].reserve<float>(std::size_t{floatSliceColumns} * panelRows);
+    std::vector<float> out(static_cast<std::size_t>(tokens) * panelRows);
+    const PackedPanels::Panel panel = weight.panel(0);
+    level.bfloatPanel(*panel.layout, panel.data, rounded.data(), weightColumns, static_cast<int>(tokens), scratch,
+                      out.data());
+    return out;
+}
+
+/// Within what another order of sums changes.
+bool isClose(const std::vector<float> &found, const std::vector<float> &wanted)
+{
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+        if (!(std::abs(found[i] - wanted[i]) < 1e-3F)) // sums of 512 products of numbers up to 1
+            return false;
+    }
+    return true;
+}
+
 } // namespace
 
 bool sameProducts(const LevelKernels &tested, const LevelKernels &trusted)
@@ -80,6 +111,25 @@ CheckedLevel checkedLevel(Isa isa, std::vector<std::string> *notes)
     if (isa != Isa::Amx)
         return {isa, kernelsOf(isa)};
     return checkedTiles(kernelsOf(Isa::Amx), kernelsOf(Isa::Avx512Vnni), notes);
+}
+
+void addCheckedBfloatTiles(LevelKernels &level, void (*add)(LevelKernels &), std::vector<std::string> *notes)
+{
+    LevelKernels tested = level;
+    add(tested);
+    ThreadPool pool(1);
+    WeightArena arena;
+    for (const DType type : {DType::Q4_0, DType::Q2_K, DType::F16}) {
+        const std::vector<std::byte> bytes = knownWeights(type);
+        const WeightPart part{"known", type, weightRows, weightColumns, bytes.data()};
+        const PackedPanels weight({&part, 1}, arena, pool);
+        if (isClose(bfloatProducts(tested, weight), bfloatProducts(level, weight)))
+            continue;
+        if (notes != nullptr)
+            notes->push_back("products in bfloat16 do without tiles, as this machine's gave others of known numbers");
+        return;
+    }
+    level = tested;
 }
 
 } // namespace kernels

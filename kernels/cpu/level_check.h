@@ -25,4 +25,8 @@ struct CheckedLevel {
 [[nodiscard]] CheckedLevel checkedTiles(const LevelKernels &tested, const LevelKernels &trusted,
                                         std::vector<std::string> *notes);
 
+/// `add` sets the level's products in bfloat16 when they agree with those it has; else `notes` says that they do not.
+/// \pre the machine has both
+void addCheckedBfloatTiles(LevelKernels &level, void (*add)(LevelKernels &), std::vector<std::string> *notes);
+
 } // namespace kernels

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <tuple>
 
 namespace kernels {
 
@@ -38,6 +39,25 @@ template<typename Body> double bestSeconds(Body body)
         best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     }
     return best;
+}
+
+/// Whether two panels take the same steps.
+bool isSameKind(const PanelLayout &a, const PanelLayout &b)
+{
+    const auto kind = [](const PanelLayout &layout) {
+        return std::tuple(layout.values, layout.scales, layout.hasMin, layout.groupWidth, layout.byteLines,
+                          layout.nibbleLines, layout.bitLines, layout.rawType, layout.columns);
+    };
+    return kind(a) == kind(b);
+}
+
+/// Activations to measure with: uneven, so that the share of work that depends on them is there.
+std::vector<float> trialActivations(std::int64_t count)
+{
+    std::vector<float> x(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < x.size(); ++i)
+        x[i] = static_cast<float>(i * 37 % 101) / 50.0F - 1.0F;
+    return x;
 }
 
 void addBias(const float *bias, int count, int rows, float *tile)
@@ -104,11 +124,15 @@ void Matmul::prepare(std::span<const WeightTile> tiles, const TensorView &x)
     std::vector<RowRange> ranges;
     ranges.reserve(tiles.size());
     for (const WeightTile &tile : tiles) {
-        quantized = quantized || tile.weight->needsQuantized();
-        halves = halves || tile.weight->needsHalves();
         inputs = std::max(inputs, tile.weight->inputs());
-        for (const PackedPanels::Part &part : tile.weight->parts())
-            bfloat = bfloat || takesBfloat(part.layout, tile.range.rows);
+        for (const PackedPanels::Part &part : tile.weight->parts()) {
+            if (takesBfloat(part.layout, tile.range.rows)) {
+                bfloat = true;
+            } else {
+                quantized = quantized || tile.weight->needsQuantized();
+                halves = halves || tile.weight->needsHalves();
+            }
+        }
         ranges.push_back(tile.range);
     }
     if (m_inputs.size() < inputs)
@@ -140,15 +164,14 @@ void Matmul::roundToBfloat(Input &input)
 
 const Matmul::Choice *Matmul::choiceOf(const PanelLayout &layout) const
 {
-    const auto found = std::find_if(m_choices.begin(), m_choices.end(), [&](const Choice &choice) {
-        return choice.values == layout.values && choice.rawType == layout.rawType && choice.columns == layout.columns;
-    });
+    const auto found = std::find_if(m_choices.begin(), m_choices.end(),
+                                    [&](const Choice &choice) { return isSameKind(choice.layout, layout); });
     return found != m_choices.end() ? &*found : nullptr;
 }
 
 bool Matmul::takesBfloat(const PanelLayout &layout, int rows) const
 {
-    if (m_level.bfloatPanel == nullptr || layout.blocks != 0 || rows < leastBfloatRows)
+    if (m_level.bfloatPanel == nullptr || rows < leastBfloatRows)
         return false;
     const Choice *choice = choiceOf(layout);
     return choice != nullptr && choice->bfloat;
@@ -159,6 +182,17 @@ bool Matmul::usesBfloat() const
     return std::any_of(m_choices.begin(), m_choices.end(), [](const Choice &choice) { return choice.bfloat; });
 }
 
+bool Matmul::isBfloatFaster(const PackedPanels::Panel &panel, Worker &worker)
+{
+    const Input &input = m_inputs[panel.input];
+    const double usual = bestSeconds([&] { panelProducts(panel, 0, {0, tileRows}, worker, worker.tile); });
+    const double inBfloat = bestSeconds([&] {
+        m_level.bfloatPanel(*panel.layout, panel.data, input.bfloat, input.bfloatStride, tileRows, worker.scratch,
+                            worker.tile);
+    });
+    return inBfloat < 0.95 * usual;
+}
+
 void Matmul::chooseProducts(const PackedPanels &weight)
 {
     if (m_level.bfloatPanel == nullptr)
@@ -166,20 +200,20 @@ void Matmul::chooseProducts(const PackedPanels &weight)
     if (m_workers.empty())
         m_workers.resize(1);
     Worker worker(m_workers[0]);
-    for (const PackedPanels::Part &part : weight.parts()) {
-        const PanelLayout &layout = part.layout;
-        if (layout.blocks != 0 || choiceOf(layout) != nullptr)
+    std::vector<float> x; // m_inputs refer to it
+    for (std::int64_t p = 0; p < weight.panels(); ++p) {
+        const PackedPanels::Panel panel = weight.panel(p);
+        if (choiceOf(*panel.layout) != nullptr)
             continue;
-        const std::int64_t stride = (std::int64_t{layout.columns} + 1) / 2 * 2;
-        const std::vector<float> floats(static_cast<std::size_t>(tileRows * stride));
-        const std::vector<std::uint16_t> bfloats(floats.size());
-        const double inFloat = bestSeconds([&] {
-            m_level.floatPanel(layout, part.data.get(), floats.data(), stride, tileRows, worker.scratch, worker.tile);
-        });
-        const double inBfloat = bestSeconds([&] {
-            m_level.bfloatPanel(layout, part.data.get(), bfloats.data(), stride, tileRows, worker.scratch, worker.tile);
-        });
-        m_choices.push_back({layout.values, layout.rawType, layout.columns, inBfloat < 0.95 * inFloat});
+        if (x.empty()) { // what was chosen already is not used while others are measured
+            const std::int64_t columns = panel.layout->columns;
+            x = trialActivations(tileRows * columns);
+            const WeightTile tile{&weight, nullptr, {0, tileRows}};
+            prepare({&tile, 1}, makeView(x.data(), DType::F32, std::int64_t{tileRows}, columns));
+            for (std::size_t i = 0; i < std::max<std::size_t>(1, weight.inputs()); ++i)
+                roundToBfloat(m_inputs[i]);
+        }
+        m_choices.push_back({*panel.layout, isBfloatFaster(panel, worker)});
     }
 }
 

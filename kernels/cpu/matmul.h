@@ -42,7 +42,7 @@ public:
     void gated(std::span<const WeightTile> tiles, Activation activation, const TensorView &x, const TensorView &out,
                const std::int64_t *outRows);
 
-    /// Measures, once for each type and width, whether products of many rows with floats in bfloat16 are faster.
+    /// Measures, once for each type and width, whether products of many rows in bfloat16 are faster.
     void chooseProducts(const PackedPanels &weight);
     /// Whether they are for some of the weights shown.
     [[nodiscard]] bool usesBfloat() const;
@@ -52,9 +52,7 @@ private:
 
     /// Which panels were measured, and whether bfloat16 pays.
     struct Choice {
-        PanelValues values;
-        std::uint8_t rawType;
-        std::int32_t columns;
+        PanelLayout layout;
         bool bfloat;
     };
 
@@ -72,6 +70,8 @@ private:
     void prepare(std::span<const WeightTile> tiles, const TensorView &x);
     [[nodiscard]] TensorView ordered(std::span<const WeightTile> tiles, const TensorView &x, std::size_t input);
     void roundToBfloat(Input &input);
+    /// Whether bfloat16 is faster for tileRows of the activations in m_inputs.
+    [[nodiscard]] bool isBfloatFaster(const PackedPanels::Panel &panel, Worker &worker);
     [[nodiscard]] const Choice *choiceOf(const PanelLayout &layout) const;
     [[nodiscard]] bool takesBfloat(const PanelLayout &layout, int rows) const;
     void panelProducts(const PackedPanels::Panel &panel, std::int64_t index, const RowRange &range, Worker &worker,

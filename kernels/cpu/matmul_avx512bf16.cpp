@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Products with weights in floats at twice the rate of fma: weights and activations in bfloat16, two columns an
-// instruction. Sums add two products at a time, in another order than floatPanel does.
-#include "kernels/cpu/level.h"
+// Products at twice the rate of fma: weights and activations in bfloat16, two columns an instruction. Sums add two
+// products at a time, in another order than floatPanel does.
+#include "kernels/cpu/bfloat_panels.h"
 
 #include <immintrin.h>
 
@@ -13,7 +13,6 @@ using I = __m512i;
 using Z = __m512;
 
 constexpr int mostRows = 12;
-constexpr int sliceColumns = floatSliceColumns; ///< an even number
 
 inline __attribute__((always_inline)) __m512bh asBfloats(I bits)
 {
@@ -52,54 +51,14 @@ using Tile = void (*)(const std::uint16_t *, int, const std::uint16_t *, std::in
 constexpr Tile tiles[mostRows + 1] = {nullptr, tile<1>, tile<2>, tile<3>,  tile<4>,  tile<5>, tile<6>,
                                       tile<7>, tile<8>, tile<9>, tile<10>, tile<11>, tile<12>};
 
-/// Two columns of 16 floats as 16 pairs.
-inline __attribute__((always_inline)) void storePairs(Z even, Z odd, std::uint16_t *target)
-{
-    const I low = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(even));
-    const I high = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(odd));
-    _mm512_store_si512(target, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
-}
-
-/// Two columns that are bfloat16 already.
-inline __attribute__((always_inline)) void joinPairs(const std::uint16_t *even, const std::uint16_t *odd,
-                                                     std::uint16_t *target)
-{
-    const I low = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(even)));
-    const I high = odd != nullptr ? _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(odd)))
-                                  : _mm512_setzero_si512();
-    _mm512_store_si512(target, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
-}
-
-/// Columns [start, start + count) of a panel as pairs; the last one has a zero beside it when it is alone.
-void makePairs(const PanelLayout &layout, const std::uint8_t *panel, int start, int count, float *widened,
-               std::uint16_t *pairs)
-{
-    const auto *halves = reinterpret_cast<const std::uint16_t *>(panel) + static_cast<std::int64_t>(start) * panelRows;
-    if (layout.values == PanelValues::Brain) {
-        for (int c = 0; c < count; c += 2)
-            joinPairs(halves + c * panelRows, c + 1 < count ? halves + (c + 1) * panelRows : nullptr,
-                      pairs + c * panelRows);
-        return;
-    }
-    const auto *floats = reinterpret_cast<const float *>(panel) + static_cast<std::int64_t>(start) * panelRows;
-    if (layout.values == PanelValues::Coded)
-        widenCodedColumns(layout, panel, start, count, widened);
-    else if (layout.values == PanelValues::Half)
-        widenColumnsAvx2(layout.values, halves, count, widened);
-    const float *source = layout.values == PanelValues::Float ? floats : widened;
-    for (int c = 0; c < count; c += 2)
-        storePairs(_mm512_loadu_ps(source + c * panelRows),
-                   c + 1 < count ? _mm512_loadu_ps(source + (c + 1) * panelRows) : _mm512_setzero_ps(),
-                   pairs + c * panelRows);
-}
-
 void bfloatPanel(const PanelLayout &layout, const std::uint8_t *panel, const std::uint16_t *x, std::int64_t stride,
                  int rows, const PanelScratch &scratch, float *out)
 {
-    auto *pairs = reinterpret_cast<std::uint16_t *>(scratch.lines); // 16 KiB of 32
-    for (int start = 0; start < layout.columns; start += sliceColumns) {
-        const int count = layout.columns - start < sliceColumns ? layout.columns - start : sliceColumns;
-        makePairs(layout, panel, start, count, scratch.columns, pairs);
+    const auto *pairs = reinterpret_cast<const std::uint16_t *>(scratch.lines + bfloatPairsAt);
+    for (int start = 0; start < layout.columns; start += bfloatSliceColumns) {
+        const int left = layout.columns - start;
+        const int count = left < bfloatSliceColumns ? left : bfloatSliceColumns;
+        makeBfloatPairs(layout, panel, start, count, scratch);
         for (int m = 0; m < rows; m += mostRows)
             tiles[rows - m < mostRows ? rows - m : mostRows](pairs, (count + 1) / 2, x + m * stride + start, stride,
                                                              start == 0, out + m * panelRows);

@@ -24,25 +24,37 @@ private slots:
     void bfloatPanels_data();
     void bfloatPanels();
     void wrongTilesAreNotUsed();
+    void wrongBfloatTilesAreNotUsed();
     void tileFaults();
     void levelErrors();
 };
 
 void TestLevels::bfloatPanels_data()
 {
+    QTest::addColumn<bool>("tiles");
     QTest::addColumn<DType>("type");
-    for (const DType type : {DType::F32, DType::F16, DType::BF16, DType::FP8, DType::NF4})
-        QTest::addRow("%s", std::string(info(type).name).c_str()) << type;
+    for (const bool tiles : {false, true}) {
+        for (const DType type : kernel_data::weightTypes())
+            QTest::addRow("%s %s", tiles ? "tiles" : "vectors", std::string(info(type).name).c_str()) << tiles << type;
+    }
 }
 
 /// The kernel itself, against sums in double of what bfloat16 makes of both sides.
 void TestLevels::bfloatPanels()
 {
+    QFETCH(bool, tiles);
     QFETCH(DType, type);
     if (!kernel_data::hasLevel("avx512") || !hasBfloatProducts())
         QSKIP("this machine lacks the level avx512 with products in bfloat16");
     LevelKernels level = avx512Kernels();
     addBfloatKernels(level);
+#if defined(LATHE_EMULATED_AMX)
+    if (tiles)
+        addEmulatedBfloatTiles(level);
+#else
+    if (tiles)
+        QSKIP("this build emulates no tiles");
+#endif
     const auto rounded = [](float value) {
         std::uint32_t bits = 0;
         std::memcpy(&bits, &value, sizeof(bits));
@@ -51,21 +63,24 @@ void TestLevels::bfloatPanels()
         return value;
     };
     const bool isPlain = info(type).blockElements == 1;
-    for (const std::int64_t columns :
-         isPlain ? std::vector<std::int64_t>{1, 37, 576, 1100} : std::vector<std::int64_t>{64, 192, 576, 2112}) {
+    const bool isSuper = info(type).blockElements > 64;
+    for (const std::int64_t columns : isPlain ? std::vector<std::int64_t>{1, 37, 576, 1100}
+             : isSuper                        ? std::vector<std::int64_t>{256, 768}
+                                              : std::vector<std::int64_t>{64, 192, 576, 2112}) {
         const Weight weight = kernel_data::randomWeight(type, panelRows, columns, 61);
         const PanelLayout layout = panelLayout(type, columns);
         AlignedMemory memory;
         auto *panel = memory.reserve<std::uint8_t>(layout.panelBytes);
         packPanel(weight.part(), layout, 0, panel);
-        AlignedMemory lineMemory;
-        AlignedMemory columnMemory;
+        AlignedMemory memories[4];
         PanelScratch scratch{};
-        scratch.lines = lineMemory.reserve<std::uint8_t>(quantSliceBlocks * 8 * lineBytes);
-        scratch.columns = columnMemory.reserve<float>(floatSliceColumns * panelRows);
+        scratch.lines = memories[0].reserve<std::uint8_t>(quantSliceBlocks * 8 * lineBytes);
+        scratch.columns = memories[1].reserve<float>(floatSliceColumns * panelRows);
+        scratch.scales = memories[2].reserve<float>(2 * quantSliceBlocks * panelRows);
+        scratch.mins = memories[3].reserve<float>(2 * quantSliceBlocks * panelRows);
         const std::vector<float> w = weight.expanded();
         const std::int64_t stride = (columns + 1) / 2 * 2;
-        for (const int rows : {1, 12, 13, 40}) {
+        for (const int rows : {1, 13, 40, 85}) {
             const std::vector<float> x = kernel_data::randomFloats(static_cast<std::size_t>(rows * columns), 62);
             std::vector<std::uint16_t> half(static_cast<std::size_t>(rows * stride), 0);
             for (int r = 0; r < rows; ++r)
@@ -84,7 +99,9 @@ void TestLevels::bfloatPanels()
                 }
             }
             const double error = tolerance::nmse(out, wanted);
-            QVERIFY2(error < 1e-11, qPrintable(QStringLiteral("%1 rows: %2").arg(rows).arg(error)));
+            // A quantised weight is made by another operation, and may then be rounded to the other side of a tie.
+            QVERIFY2(error < (info(type).quantized ? 1e-7 : 1e-11),
+                     qPrintable(QStringLiteral("%1 rows: %2").arg(rows).arg(error)));
         }
     }
 }
@@ -105,6 +122,27 @@ void TestLevels::wrongTilesAreNotUsed()
     QVERIFY(level.kernels.quantPanel == trusted.quantPanel);
     QCOMPARE(notes.size(), std::size_t{1});
     QVERIFY(QString::fromStdString(notes[0]).contains(QStringLiteral("amx to avx512-vnni")));
+}
+
+void TestLevels::wrongBfloatTilesAreNotUsed()
+{
+    if (!kernel_data::hasLevel(kernel_data::emulatedAmx) || !hasBfloatProducts())
+        QSKIP("this machine lacks the level amx-emulated with products in bfloat16");
+#if defined(LATHE_EMULATED_AMX)
+    LevelKernels vectors = avx512VnniKernels();
+    addBfloatKernels(vectors);
+    std::vector<std::string> notes;
+    LevelKernels level = vectors;
+    emulated_tiles::breakProducts(true);
+    addCheckedBfloatTiles(level, addEmulatedBfloatTiles, &notes);
+    emulated_tiles::breakProducts(false);
+    QVERIFY(level.bfloatPanel == vectors.bfloatPanel);
+    QCOMPARE(notes.size(), std::size_t{1});
+    QVERIFY(QString::fromStdString(notes[0]).contains(QStringLiteral("without tiles")));
+    addCheckedBfloatTiles(level, addEmulatedBfloatTiles, &notes);
+    QVERIFY(level.bfloatPanel != vectors.bfloatPanel && emulated_tiles::released());
+    QCOMPARE(notes.size(), std::size_t{1});
+#endif
 }
 
 /// The emulator refuses what a processor refuses, or shapes could be wrong unnoticed.

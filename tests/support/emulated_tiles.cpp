@@ -5,8 +5,10 @@
 #include "tests/support/emulated_tiles.h"
 
 #include "kernels/cpu/amx_tiles.h"
+#include "kernels/dtype.h"
 
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -47,11 +49,35 @@ Tile &usable(int tile)
     return used;
 }
 
-std::int32_t read32(const std::uint8_t *bytes)
+template<typename Value> Value read(const std::uint8_t *bytes)
 {
-    std::int32_t value = 0;
+    Value value{};
     std::memcpy(&value, bytes, sizeof(value));
     return value;
+}
+
+float bfloat(const std::uint8_t *bytes)
+{
+    return kernels::bf16ToFloat(read<std::uint16_t>(bytes));
+}
+
+/// Three registers whose shapes make a product of rows of 4 bytes.
+struct Operands {
+    Tile &sums;
+    const Tile &left;
+    const Tile &right;
+};
+
+Operands operandsOf(int sums, int a, int b)
+{
+    const Operands operands{usable(sums), usable(a), usable(b)};
+    require(sums != a && sums != b && a != b, "operands are not three registers");
+    require(operands.sums.rowBytes % 4 == 0 && operands.left.rowBytes % 4 == 0 && operands.right.rowBytes % 4 == 0,
+            "rows are not whole numbers");
+    require(operands.sums.rows == operands.left.rows && operands.sums.rowBytes == operands.right.rowBytes
+                && operands.right.rows == operands.left.rowBytes / 4,
+            "shapes do not fit");
+    return operands;
 }
 
 } // namespace
@@ -118,26 +144,40 @@ void store(int tile, void *base, std::ptrdiff_t stride)
 
 void addSignedProducts(int sums, int a, int b)
 {
-    Tile &c = usable(sums);
-    const Tile &left = usable(a);
-    const Tile &right = usable(b);
-    require(sums != a && sums != b && a != b, "operands are not three registers");
-    require(c.rowBytes % 4 == 0 && left.rowBytes % 4 == 0 && right.rowBytes % 4 == 0, "rows are not whole numbers");
-    require(c.rows == left.rows && c.rowBytes == right.rowBytes && right.rows == left.rowBytes / 4,
-            "shapes do not fit");
-    for (int m = 0; m < c.rows; ++m) {
-        const std::uint8_t *leftRow = left.data[static_cast<std::size_t>(m)].data();
-        std::uint8_t *sumRow = c.data[static_cast<std::size_t>(m)].data();
-        for (int n = 0; n < c.rowBytes / 4; ++n) {
-            std::int32_t sum = read32(sumRow + 4 * n);
-            for (int k = 0; k < right.rows; ++k) {
-                const std::uint8_t *rightQuad = right.data[static_cast<std::size_t>(k)].data() + 4 * n;
+    const Operands operands = operandsOf(sums, a, b);
+    for (int m = 0; m < operands.sums.rows; ++m) {
+        const std::uint8_t *left = operands.left.data[static_cast<std::size_t>(m)].data();
+        for (int n = 0; n < operands.sums.rowBytes / 4; ++n) {
+            std::uint8_t *place = operands.sums.data[static_cast<std::size_t>(m)].data() + 4 * n;
+            auto sum = read<std::int32_t>(place);
+            for (int k = 0; k < operands.right.rows; ++k) {
+                const std::uint8_t *right = operands.right.data[static_cast<std::size_t>(k)].data() + 4 * n;
                 for (int i = 0; i < 4; ++i)
-                    sum += static_cast<std::int8_t>(leftRow[4 * k + i]) * static_cast<std::int8_t>(rightQuad[i]);
+                    sum += static_cast<std::int8_t>(left[4 * k + i]) * static_cast<std::int8_t>(right[i]);
             }
             if (breaksProducts)
                 ++sum;
-            std::memcpy(sumRow + 4 * n, &sum, sizeof(sum));
+            std::memcpy(place, &sum, sizeof(sum));
+        }
+    }
+}
+
+/// Even and odd columns are summed apart, with fma, and then added.
+void addBfloatProducts(int sums, int a, int b)
+{
+    const Operands operands = operandsOf(sums, a, b);
+    for (int m = 0; m < operands.sums.rows; ++m) {
+        const std::uint8_t *left = operands.left.data[static_cast<std::size_t>(m)].data();
+        for (int n = 0; n < operands.sums.rowBytes / 4; ++n) {
+            std::uint8_t *place = operands.sums.data[static_cast<std::size_t>(m)].data() + 4 * n;
+            float parts[2] = {};
+            for (int k = 0; k < operands.right.rows; ++k) {
+                const std::uint8_t *right = operands.right.data[static_cast<std::size_t>(k)].data() + 4 * n;
+                for (int i = 0; i < 2; ++i)
+                    parts[i] = std::fma(bfloat(left + 4 * k + 2 * i), bfloat(right + 2 * i), parts[i]);
+            }
+            const float sum = read<float>(place) + (parts[0] + parts[1]) + (breaksProducts ? 1.0F : 0.0F);
+            std::memcpy(place, &sum, sizeof(sum));
         }
     }
 }
