@@ -22,11 +22,7 @@ namespace simt_models {
 constexpr int blockTokens = 16;
 constexpr int maxTokens = 128;
 /// Under sanitizers a step takes ten to a hundred times as long, and the kernels have tests of their own there.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool isSanitized = true;
-#else
-constexpr bool isSanitized = false;
-#endif
+constexpr bool isSanitized = shared_data::sanitized;
 
 /// Folders of the models that the goals name, or small ones beside the tests in their place.
 inline QStringList modelFolders()

@@ -17,11 +17,7 @@ using namespace engine;
 
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int demoRequests = 8; // the demo model is some ten times slower under a sanitizer
-#else
-constexpr int demoRequests = 64;
-#endif
+constexpr int demoRequests = shared_data::sanitized ? 8 : 64; // the demo model is some ten times slower there
 
 struct Workload {
     std::string path;
@@ -133,8 +129,10 @@ private slots:
             int blockTokens;
             int blocks;
         };
-        for (const auto &[blockTokens, blocks] :
-             {Pool{8, 2048}, Pool{16, 1024}, Pool{64, 256}, Pool{16, demo ? 16 : 24}}) {
+        std::vector<Pool> pools{{8, 2048}, {16, demo ? 16 : 24}};
+        if (!demo || shared_data::fullTier())
+            pools.insert(pools.end(), {{16, 1024}, {64, 256}});
+        for (const auto &[blockTokens, blocks] : pools) {
             config.kv.blockTokens = blockTokens;
             config.kv.numBlocks = blocks;
             config.limits.maxNumBatchedTokens = 200;

@@ -17,12 +17,6 @@
 #include <optional>
 #include <random>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
-
 namespace {
 
 /// What became of one file.
@@ -166,7 +160,7 @@ void TstGgufHostile::cases()
     const QTemporaryDir folder;
     const QString path = neutralCopy(input, folder);
     QVERIFY(!path.isEmpty());
-    const bool measured = !sanitized && resetPeak();
+    const bool measured = !shared_data::sanitized && resetPeak();
     const qint64 idleKib = peakKib();
     const bool mustFailHere = input.outcome == "refuse" && input.stage == "parse";
     for (const auto &action : {openAndRead, inspect}) {
@@ -179,7 +173,8 @@ void TstGgufHostile::cases()
             QVERIFY2(hostile::missingWords(input, verdict.error).isEmpty(),
                      qPrintable(hostile::missingWords(input, verdict.error) + " is not in: " + verdict.error));
         QVERIFY(!verdict.error.contains('\n'));
-        QVERIFY2(verdict.seconds <= input.seconds * (sanitized ? 10 : 1), qPrintable(QString::number(verdict.seconds)));
+        QVERIFY2(verdict.seconds <= input.seconds * (shared_data::sanitized ? 10 : 1),
+                 qPrintable(QString::number(verdict.seconds)));
     }
     if (measured)
         QVERIFY2(static_cast<double>(peakKib() - idleKib) / 1024 <= input.extraMib,

@@ -15,12 +15,6 @@
 #include <memory>
 #include <random>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
-
 namespace {
 
 /// The error of `action`, without the paths in which a word might be found; empty when it went well.
@@ -123,7 +117,7 @@ void SafetensorsHostileTest::cases()
     const QTemporaryDir whole;
     const char *usual = isIndex ? "model.safetensors.index.json" : isConfig ? "config.json" : "model.safetensors";
     QVERIFY(QFile::copy(input.path, whole.filePath(usual)));
-    const bool measured = !sanitized && resetPeak();
+    const bool measured = !shared_data::sanitized && resetPeak();
     const qint64 idleKib = peakKib();
     for (const QString &path : {alone, whole.path()}) {
         QElapsedTimer timer;
@@ -139,7 +133,7 @@ void SafetensorsHostileTest::cases()
             QVERIFY2(hostile::missingWords(input, error).isEmpty(),
                      qPrintable(hostile::missingWords(input, error) + " is not in: " + error));
         QVERIFY(!error.contains('\n'));
-        QVERIFY2(seconds <= input.seconds * (sanitized ? 10 : 1), qPrintable(QString::number(seconds)));
+        QVERIFY2(seconds <= input.seconds * (shared_data::sanitized ? 10 : 1), qPrintable(QString::number(seconds)));
     }
     if (measured)
         QVERIFY2(static_cast<double>(peakKib() - idleKib) / 1024 <= input.extraMib,

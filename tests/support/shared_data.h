@@ -21,4 +21,16 @@ namespace shared_data {
 /// True in the full tier (LATHE_TEST_TIER=full): tests then run the repetitions that the issues name.
 [[nodiscard]] bool fullTier();
 
+/// ASan or TSan, under which everything takes three to a hundred times as long.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool sanitized = true;
+#else
+inline constexpr bool sanitized = false;
+#endif
+/// True where a test shall run a part of its cases only: the quick tier under a sanitizer. The dev build runs them all.
+[[nodiscard]] inline bool fewCases()
+{
+    return sanitized && !fullTier();
+}
+
 } // namespace shared_data
