@@ -85,13 +85,20 @@ struct QuantRows {
     std::int64_t blocksPerRow;
 };
 
-/// What rounding left of some blocks of a tile of at most `tileRows` rows, rounded again with scale / 254: all of block
-/// 0, then of block 1, and so on. Within a block the rows ascend.
-struct SecondTerms {
-    QuantRows terms;            ///< [terms, 32], one block each
-    const std::int32_t *starts; ///< [blocks + 1], the first term of each block
-    const std::uint8_t *rows;   ///< [terms], row in the tile
-    const std::int32_t *blocks; ///< [terms], block of each
+/// Activations of a tile that count as zero in their blocks' numbers, so that the others are rounded in finer steps.
+struct Outliers {
+    const std::int32_t *columns; ///< [columnCount] that any row has, ascending
+    int columnCount;
+    const std::int32_t *counts; ///< [rows], outliers of each
+    const std::int32_t *places; ///< [rows, mostPerRow], which of `columns`; ascending
+    const float *values;        ///< [rows, mostPerRow]
+    std::int64_t mostPerRow;
+};
+
+/// What is still to be added of the outliers of a tile.
+struct OutlierWalk {
+    int column;                  ///< the next of Outliers::columns
+    std::int32_t next[tileRows]; ///< of each row
 };
 
 /// Per-thread memory of the matrix kernels, 64-byte aligned.
@@ -100,7 +107,6 @@ struct PanelScratch {
     float *scales;       ///< [2 x quantSliceBlocks, 16]
     float *mins;         ///< [2 x quantSliceBlocks, 16]
     float *columns;      ///< [floatSliceColumns, 16]
-    float *gathered;     ///< [tileRows, 16]
 };
 
 /// A slice of a panel ready for the tile kernels.
@@ -113,14 +119,15 @@ struct PanelSlice {
     int offsetShift;   ///< numbers lie 128 >> offsetShift above those that are meant, unless a minimum sees to that
 };
 
-/// tile [rows, 16] (+)= activations from block `offset` on x sliceᵀ; replaced when `first`
-using SliceProducts = void (*)(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, int rows, bool first,
-                               float *tile);
-
-/// Goes on summing the tile with the second terms of the slice's blocks, of which the first is `firstBlock` of the
-/// panel; blocks ascend, so each row has its own fixed sequence of operations. gathered [rows, 16] is scratch.
-void addSecondTerms(SliceProducts products, const PanelSlice &slice, int firstBlock, int groupsPerBlock,
-                    const SecondTerms &second, int rows, float *gathered, float *tile);
+/// How single numbers of a slice are read.
+struct SliceNumbers {
+    bool nibbles;      ///< else bytes
+    bool isSigned;     ///< of bytes
+    bool storedScales; ///< scales, and minimums, are fp16 behind a block's lines
+    bool hasMin;
+    int offset; ///< taken off every number
+    int groups; ///< scales of a block
+};
 
 constexpr int kvTileKeys = 64; ///< positions of one tile of attention
 constexpr int kvGroupKeys = 8; ///< positions that surely lie in one block of the cache
@@ -144,12 +151,12 @@ constexpr int activationKinds = 5; ///< of kernels::Activation
 struct LevelKernels {
     /// Rounds a row to int8 with a scale for each block. A block with an infinity or NaN gets a NaN scale.
     void (*quantizeRow)(const float *x, int columns, std::int8_t *numbers, BlockRecord *blocks, HalfRecord *halves);
-    /// Rounds x [32] - scale x numbers, at most scale / 2, to int8 with scale / 254. \pre 254 / scale is finite
-    void (*roundRemainder)(const float *x, const std::int8_t *numbers, float scale, std::int8_t *remainder,
-                           BlockRecord &record, HalfRecord *halves);
-    /// tile [rows, 16] = activations x panelᵀ; the second terms follow the blocks of each slice
+    /// Rounds x [32] with its largest element, the first of such, as zero, and returns the place of that. \pre finite
+    int (*roundRest)(const float *x, std::int8_t *numbers, BlockRecord &record, HalfRecord *halves);
+    /// tile [rows, 16] = activations x panelᵀ; the outliers of a slice follow its blocks: f = fma(weight, value, f),
+    /// the weight being scale x number, or fma(scale, number, minimum)
     void (*quantPanel)(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x,
-                       const SecondTerms &second, int rows, const PanelScratch &scratch, float *tile);
+                       const Outliers &outliers, int rows, const PanelScratch &scratch, float *tile);
     /// The same for float panels; x [rows, columns] with `stride` floats between rows
     void (*floatPanel)(const PanelLayout &layout, const std::uint8_t *panel, const float *x, std::int64_t stride,
                        int rows, const PanelScratch &scratch, float *tile);
@@ -234,6 +241,12 @@ void addKvKernelsScalar(LevelKernels &kernels);
 /// `lines` may be null: scales only.
 void unpackPanelAvx2(const PanelLayout &layout, const std::uint8_t *panel, int first, int count, std::uint8_t *lines,
                      float *scales, float *mins);
+/// Goes on summing a tile [rows, 16] with the outliers whose columns are in the slice, of which the first block is
+/// `firstBlock` of the panel; weights [floatSliceColumns, 16] is scratch.
+void addOutliersAvx2(const PanelSlice &slice, const SliceNumbers &form, int firstBlock, const Outliers &outliers,
+                     OutlierWalk &walk, int rows, float *weights, float *tile);
+void addOutliersAvx512(const PanelSlice &slice, const SliceNumbers &form, int firstBlock, const Outliers &outliers,
+                       OutlierWalk &walk, int rows, float *weights, float *tile);
 /// Sets scoreKeys and sumValues.
 void addKvKernelsAvx512(LevelKernels &kernels);
 /// Sets bfloatPanel and roundBfloat, of AVX512-BF16.

@@ -50,22 +50,22 @@ void quantizeRow(const float *x, int columns, std::int8_t *numbers, BlockRecord 
                       halves != nullptr ? halves + 2 * b : nullptr);
 }
 
-void roundRemainder(const float *x, const std::int8_t *numbers, float scale, std::int8_t *remainder,
-                    BlockRecord &record, HalfRecord *halves)
+int roundRest(const float *x, std::int8_t *numbers, BlockRecord &record, HalfRecord *halves)
 {
-    const float inverse = 254.0F / scale;
-    for (int i = 0; i < blockWidth; ++i) {
-        const float left = std::fma(-scale, static_cast<float>(numbers[i]), x[i]);
-        remainder[i] = static_cast<std::int8_t>(std::nearbyint(left * inverse));
-    }
-    fillRecords(remainder, scale / 254.0F, record, halves);
+    float rest[blockWidth];
+    std::copy_n(x, blockWidth, rest);
+    const auto *largest =
+        std::max_element(rest, rest + blockWidth, [](float a, float b) { return std::fabs(a) < std::fabs(b); });
+    const auto place = static_cast<int>(largest - rest);
+    rest[place] = 0.0F;
+    quantizeBlock(rest, numbers, record, halves);
+    return place;
 }
 
 /// Activations that meet one block of a panel.
 struct BlockRows {
     QuantRows x; ///< from that block on
     int rows;
-    const std::uint8_t *tileRows; ///< [rows], or null for 0, 1, 2..
 };
 
 QuantRows blocksFrom(const QuantRows &x, std::int64_t first)
@@ -88,7 +88,7 @@ void groupProducts(const PanelLayout &layout, const std::uint8_t *panel, int gro
         for (int i = 0; i < layout.groupWidth; ++i)
             sum += numbers[i] * activations[i];
         const BlockRecord &record = x.blocks[m * x.blocksPerRow];
-        float &target = tile[(rows.tileRows != nullptr ? rows.tileRows[m] : m) * panelRows + row];
+        float &target = tile[m * panelRows + row];
         target = std::fma(static_cast<float>(sum), stored.scale * record.scale, target);
         if (layout.hasMin)
             target = std::fma(stored.min,
@@ -107,19 +107,46 @@ void blockProducts(const PanelLayout &layout, const std::uint8_t *panel, int blo
     }
 }
 
-void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, const SecondTerms &second,
+/// Column `k` of a panel.
+void readColumn(const PanelLayout &layout, const std::uint8_t *panel, int k, float *weights)
+{
+    for (int row = 0; row < panelRows; ++row) {
+        const PanelGroup stored = readPanelGroup(layout, panel, k / layout.groupWidth, row);
+        const auto number = static_cast<float>(stored.numbers[static_cast<std::size_t>(k % layout.groupWidth)]);
+        weights[row] = layout.hasMin ? std::fma(stored.scale, number, stored.min) : stored.scale * number;
+    }
+}
+
+/// Outliers of columns before `end`.
+void addOutliers(const PanelLayout &layout, const std::uint8_t *panel, int end, const Outliers &outliers,
+                 OutlierWalk &walk, int rows, float *tile)
+{
+    for (; walk.column < outliers.columnCount && outliers.columns[walk.column] < end; ++walk.column) {
+        float weights[panelRows];
+        readColumn(layout, panel, outliers.columns[walk.column], weights);
+        for (int m = 0; m < rows; ++m) {
+            const std::int64_t at = m * outliers.mostPerRow + walk.next[m];
+            if (walk.next[m] == outliers.counts[m] || outliers.places[at] != walk.column)
+                continue;
+            ++walk.next[m];
+            for (int row = 0; row < panelRows; ++row) {
+                float &target = tile[m * panelRows + row];
+                target = std::fma(weights[row], outliers.values[at], target);
+            }
+        }
+    }
+}
+
+void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, const Outliers &outliers,
                 int rows, const PanelScratch &, float *tile)
 {
     std::fill(tile, tile + rows * panelRows, 0.0F);
+    OutlierWalk walk{};
     for (int first = 0; first < layout.blocks; first += quantSliceBlocks) {
         const int end = std::min(first + quantSliceBlocks, layout.blocks);
         for (int b = first; b < end; ++b)
-            blockProducts(layout, panel, b, {blocksFrom(x, b), rows, nullptr}, tile);
-        for (int b = first; b < end; ++b) {
-            const std::int32_t start = second.starts[b];
-            blockProducts(layout, panel, b,
-                          {blocksFrom(second.terms, start), second.starts[b + 1] - start, second.rows + start}, tile);
-        }
+            blockProducts(layout, panel, b, {blocksFrom(x, b), rows}, tile);
+        addOutliers(layout, panel, end * blockWidth, outliers, walk, rows, tile);
     }
 }
 
@@ -317,7 +344,7 @@ LevelKernels scalarKernels()
 {
     LevelKernels kernels{};
     kernels.quantizeRow = quantizeRow;
-    kernels.roundRemainder = roundRemainder;
+    kernels.roundRest = roundRest;
     kernels.quantPanel = quantPanel;
     kernels.floatPanel = floatPanel;
     kernels.outerProducts = outerProducts;

@@ -70,7 +70,7 @@ void addBias(const float *bias, int count, int rows, float *tile)
 
 } // namespace
 
-/// Memory of one thread: two tiles and one for gathered rows, unpacked lines, scales, widened columns.
+/// Memory of one thread: two tiles, unpacked lines, scales, widened columns.
 struct Matmul::Worker {
     explicit Worker(AlignedMemory &memory)
     {
@@ -78,10 +78,9 @@ struct Matmul::Worker {
         constexpr std::size_t scaleFloats = 2 * quantSliceBlocks * panelRows;
         constexpr std::size_t columnFloats = floatSliceColumns * panelRows;
         constexpr std::size_t lineFloats = quantSliceBlocks * 8 * lineBytes / sizeof(float);
-        tile = memory.reserve<float>(3 * tileFloats + lineFloats + 2 * scaleFloats + columnFloats);
+        tile = memory.reserve<float>(2 * tileFloats + lineFloats + 2 * scaleFloats + columnFloats);
         secondTile = tile + tileFloats;
-        scratch.gathered = secondTile + tileFloats;
-        scratch.scales = scratch.gathered + tileFloats;
+        scratch.scales = secondTile + tileFloats;
         scratch.mins = scratch.scales + scaleFloats;
         scratch.columns = scratch.mins + scaleFloats;
         scratch.lines = reinterpret_cast<std::uint8_t *>(scratch.columns + columnFloats);
@@ -249,7 +248,7 @@ void Matmul::panelProducts(const PackedPanels::Panel &panel, std::int64_t index,
         return;
     }
     const RoundedActivations::Tile rounded = input.rounded.tile(index, range.first);
-    m_level.quantPanel(*panel.layout, panel.data, rounded.rows, rounded.second, range.rows, worker.scratch, tile);
+    m_level.quantPanel(*panel.layout, panel.data, rounded.rows, rounded.outliers, range.rows, worker.scratch, tile);
 }
 
 void Matmul::finish(const float *tile, const RowRange &range, const float *bias, const PackedPanels::Panel &panel,

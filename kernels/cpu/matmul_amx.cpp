@@ -132,49 +132,15 @@ __attribute__((noinline)) void sliceRows(const PanelSlice &slice, const QuantRow
     }
 }
 
-/// One block for up to 16 second terms, to rows places[0..count) of `out`. The terms are copied, as a tile always reads
-/// 16 of them.
-template<bool HasMin, bool Halves>
-__attribute__((noinline)) void blockTerms(const PanelSlice &slice, int block, const QuantRows &terms, std::int32_t at,
-                                          int count, const std::uint8_t *places, float *out)
-{
-    constexpr int groups = Halves ? 2 : 1;
-    constexpr int width = blockWidth / groups;
-    alignas(64) std::int8_t numbers[tileHeight][blockWidth];
-    for (int t = 0; t < tileHeight; ++t) {
-        const __m256i row = t < count
-            ? _mm256_loadu_si256(reinterpret_cast<const __m256i *>(terms.numbers + (at + t) * terms.stride))
-            : _mm256_setzero_si256();
-        _mm256_store_si256(reinterpret_cast<__m256i *>(numbers[t]), row);
-    }
-    SumBuffer buffer;
-    for (int g = 0; g < groups; ++g) {
-        const int group = block * groups + g;
-        groupSums<false>(numbers[0] + g * width, blockWidth, linesOf<Halves>(slice, group), buffer.values[g][0]);
-    }
-    for (int t = 0; t < count; ++t) {
-        float *target = out + places[t] * panelRows;
-        Z f = _mm512_loadu_ps(target);
-        for (int g = 0; g < groups; ++g) {
-            const int group = block * groups + g;
-            const GroupEnd end{slice.scales + group * panelRows, HasMin ? slice.mins + group * panelRows : nullptr,
-                               terms.blocks + at, Halves ? terms.halves + at * 2 + g : nullptr, terms.blocksPerRow};
-            f = endOfGroup<HasMin, Halves>(f, buffer.values[g][t], end, t);
-        }
-        _mm512_storeu_ps(target, f);
-    }
-}
-
 QuantRows rowsFrom(const QuantRows &x, int row)
 {
     return {x.numbers + row * x.stride, x.blocks + row * x.blocksPerRow,
             x.halves == nullptr ? nullptr : x.halves + row * x.blocksPerRow * 2, x.stride, x.blocksPerRow};
 }
 
-/// The blocks of a slice for all rows, then the second terms of each block for the rows that have them.
+/// The blocks of a slice for all rows.
 template<bool HasMin, bool Halves>
-void addSlice(const PanelSlice &slice, int firstBlock, const QuantRows &x, const SecondTerms &second, int rows,
-              float *out)
+void addSlice(const PanelSlice &slice, int firstBlock, const QuantRows &x, int rows, float *out)
 {
     const int full = rows / tileHeight * tileHeight;
     for (int m = 0; m < full; m += tileHeight)
@@ -183,12 +149,6 @@ void addSlice(const PanelSlice &slice, int firstBlock, const QuantRows &x, const
     if (full < rows)
         sliceRows<HasMin, Halves, true>(slice, rowsFrom(x, full), firstBlock, rows - full, firstBlock == 0,
                                         out + full * panelRows);
-    for (int b = 0; b < slice.blocks; ++b) {
-        const std::int32_t last = second.starts[firstBlock + b + 1];
-        for (std::int32_t t = second.starts[firstBlock + b]; t < last; t += tileHeight)
-            blockTerms<HasMin, Halves>(slice, b, second.terms, t, last - t < tileHeight ? last - t : tileHeight,
-                                       second.rows + t, out);
-    }
 }
 
 /// Nibbles as signed bytes.
@@ -227,7 +187,7 @@ PanelSlice signedSlice(const PanelLayout &layout, const std::uint8_t *panel, int
             0};
 }
 
-using AddSlice = void (*)(const PanelSlice &, int, const QuantRows &, const SecondTerms &, int, float *);
+using AddSlice = void (*)(const PanelSlice &, int, const QuantRows &, int, float *);
 
 AddSlice addSliceOf(const PanelLayout &layout)
 {
@@ -236,16 +196,20 @@ AddSlice addSliceOf(const PanelLayout &layout)
     return layout.hasMin ? addSlice<true, false> : addSlice<false, false>;
 }
 
-void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, const SecondTerms &second,
+void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, const Outliers &outliers,
                 int rows, const PanelScratch &scratch, float *tile)
 {
     if (rows < leastRows)
-        return quantPanelAvx512Vnni(layout, panel, x, second, rows, scratch, tile);
+        return quantPanelAvx512Vnni(layout, panel, x, outliers, rows, scratch, tile);
     const AddSlice add = addSliceOf(layout);
+    const SliceNumbers form{false, true, false, layout.hasMin, 0, blockWidth / layout.groupWidth};
+    OutlierWalk walk{};
     tiles::configure(configOf(layout.groupWidth, rows % tileHeight));
     for (int b = 0; b < layout.blocks; b += quantSliceBlocks) {
         const int count = layout.blocks - b < quantSliceBlocks ? layout.blocks - b : quantSliceBlocks;
-        add(signedSlice(layout, panel, b, count, scratch), b, x, second, rows, tile);
+        const PanelSlice slice = signedSlice(layout, panel, b, count, scratch);
+        add(slice, b, x, rows, tile);
+        addOutliersAvx512(slice, form, b, outliers, walk, rows, scratch.columns, tile);
     }
     tiles::release();
 }

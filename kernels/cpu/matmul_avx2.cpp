@@ -293,6 +293,10 @@ template<int Run, bool HasMin, bool Halves>
 constexpr Tile byteTiles[mostRows + 1] = {nullptr, byteTile<1, Run, HasMin, Halves>, byteTile<2, Run, HasMin, Halves>,
                                           byteTile<3, Run, HasMin, Halves>, byteTile<4, Run, HasMin, Halves>};
 
+/// tile [rows, 16] (+)= activations from block `offset` on x sliceᵀ; replaced when `first`
+using SliceProducts = void (*)(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, int rows, bool first,
+                               float *tile);
+
 /// Walks the activation rows in steps of `mostRows`; Tiles[n] takes n rows.
 template<const Tile *Tiles>
 void overRows(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, int rows, bool first, float *tile)
@@ -329,6 +333,12 @@ SliceProducts productsOf(const PanelLayout &layout, bool nibbles)
     return bits <= 4 ? byteProducts<8>(layout) : bits == 5 ? byteProducts<4>(layout) : byteProducts<2>(layout);
 }
 
+/// Whether tiles take the numbers unsigned, offsets still in them.
+bool unsignedNumbers(const PanelLayout &layout)
+{
+    return layout.values == PanelValues::Small || madeOfBits(layout);
+}
+
 int offsetShiftOf(const PanelLayout &layout)
 {
     int shift = 0;
@@ -337,12 +347,19 @@ int offsetShiftOf(const PanelLayout &layout)
     return shift;
 }
 
-void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, const SecondTerms &second,
+void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, const Outliers &outliers,
                 int rows, const PanelScratch &scratch, float *tile)
 {
     const bool nibbles = layout.values == PanelValues::Small && rows < unpackFromRows;
     const bool direct = nibbles || layout.byteLines != 0;
     const SliceProducts products = productsOf(layout, nibbles);
+    const SliceNumbers form{nibbles,
+                            !unsignedNumbers(layout),
+                            false,
+                            layout.hasMin,
+                            unsignedNumbers(layout) ? layout.integerOffset : 0,
+                            blockWidth / layout.groupWidth};
+    OutlierWalk walk{};
     for (int b = 0; b < layout.blocks; b += quantSliceBlocks) {
         const int count = layout.blocks - b < quantSliceBlocks ? layout.blocks - b : quantSliceBlocks;
         unpackPanelAvx2(layout, panel, b, count, direct ? nullptr : scratch.lines, scratch.scales, scratch.mins);
@@ -354,7 +371,7 @@ void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const Quan
                                direct ? layout.blockBytes : 8 * lineBytes,
                                offsetShiftOf(layout)};
         products(slice, x, b, rows, b == 0, tile);
-        addSecondTerms(products, slice, b, blockWidth / layout.groupWidth, second, rows, scratch.gathered, tile);
+        addOutliersAvx2(slice, form, b, outliers, walk, rows, scratch.columns, tile);
     }
 }
 

@@ -60,46 +60,43 @@ inline __attribute__((always_inline)) Z halves(const std::uint8_t *p)
 }
 
 /// R activation rows x 16 outputs; Halves: scales of 16 instead of 32; Stored: scales are fp16 behind a block's lines.
-/// Terms: of one block, rows places[0..R) of `out`. Else bytes of the panel are fetched `ahead` of their use.
-template<int R, Source S, bool HasMin, bool Halves, bool Stored, bool Terms>
+/// Bytes of the panel are fetched `ahead` of their use.
+template<int R, Source S, bool HasMin, bool Halves, bool Stored>
 __attribute__((noinline)) void tile(const PanelSlice &slice, const QuantRows &x, std::int64_t offset, bool first,
-                                    float *out, const std::uint8_t *places, std::int64_t ahead)
+                                    float *out, std::int64_t ahead)
 {
     constexpr int groups = Halves ? 2 : 1;
     constexpr int lines = 8 / groups;
     constexpr int storedLines = S == Source::Nibbles ? 4 : 8;
-    const std::int64_t stride = Terms ? blockWidth : x.stride; // known strides save half the instructions of a block
-    const std::int64_t blocksPerRow = Terms ? 1 : x.blocksPerRow;
     Z f[R];
 #pragma GCC unroll 16
     for (int m = 0; m < R; ++m)
-        f[m] = !Terms && first ? _mm512_setzero_ps() : _mm512_loadu_ps(out + (Terms ? places[m] : m) * panelRows);
+        f[m] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(out + m * panelRows);
     const std::int8_t *a = x.numbers + offset * blockWidth;
-    const int blocks = Terms ? 1 : slice.blocks;
-    for (int b = 0; b < blocks; ++b) {
+    for (int b = 0; b < slice.blocks; ++b) {
         const std::uint8_t *block = slice.lines + b * slice.bytesPerBlock;
 #pragma GCC unroll 2
         for (int g = 0; g < groups; ++g) {
             I sum[R];
 #pragma GCC unroll 16
             for (int m = 0; m < R; ++m) {
-                const std::int64_t at = m * blocksPerRow + offset + b;
+                const std::int64_t at = m * x.blocksPerRow + offset + b;
                 sum[m] = startOf<S, HasMin>(x.blocks[at], Halves ? x.halves + at * 2 + g : nullptr);
             }
 #pragma GCC unroll 8
             for (int i = 0; i < lines; ++i) {
                 const int line = g * lines + i;
-                if (!Terms && line < storedLines)
+                if (line < storedLines)
                     _mm_prefetch(reinterpret_cast<const char *>(block) + ahead + line * lineBytes, _MM_HINT_T1);
                 I w = lineOf<S>(block, line);
                 hide(w);
 #pragma GCC unroll 16
                 for (int m = 0; m < R; ++m)
-                    sum[m] = _mm512_dpbusd_epi32(sum[m], w, quad(a + m * stride + b * 32 + line * 4));
+                    sum[m] = _mm512_dpbusd_epi32(sum[m], w, quad(a + m * x.stride + b * 32 + line * 4));
             }
             const int column = (b * groups + g) * panelRows;
             const std::uint8_t *stored = block + storedLines * lineBytes;
-            if constexpr (Stored && !Terms)
+            if constexpr (Stored)
                 _mm_prefetch(reinterpret_cast<const char *>(stored) + ahead, _MM_HINT_T1);
             const Z scales = Stored ? halves(stored) : _mm512_load_ps(slice.scales + column);
             Z mins = _mm512_setzero_ps();
@@ -107,7 +104,7 @@ __attribute__((noinline)) void tile(const PanelSlice &slice, const QuantRows &x,
                 mins = Stored ? halves(stored + 2 * panelRows) : _mm512_load_ps(slice.mins + column);
 #pragma GCC unroll 16
             for (int m = 0; m < R; ++m) {
-                const std::int64_t at = m * blocksPerRow + offset + b;
+                const std::int64_t at = m * x.blocksPerRow + offset + b;
                 f[m] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[m]),
                                        _mm512_mul_ps(scales, _mm512_set1_ps(x.blocks[at].scale)), f[m]);
                 if constexpr (HasMin) {
@@ -119,7 +116,7 @@ __attribute__((noinline)) void tile(const PanelSlice &slice, const QuantRows &x,
     }
 #pragma GCC unroll 16
     for (int m = 0; m < R; ++m)
-        _mm512_storeu_ps(out + (Terms ? places[m] : m) * panelRows, f[m]);
+        _mm512_storeu_ps(out + m * panelRows, f[m]);
 }
 
 QuantRows rowsFrom(const QuantRows &x, int row)
@@ -128,24 +125,21 @@ QuantRows rowsFrom(const QuantRows &x, int row)
             x.halves == nullptr ? nullptr : x.halves + row * x.blocksPerRow * 2, x.stride, x.blocksPerRow};
 }
 
-using Tile = void (*)(const PanelSlice &, const QuantRows &, std::int64_t, bool, float *, const std::uint8_t *,
-                      std::int64_t);
+using Tile = void (*)(const PanelSlice &, const QuantRows &, std::int64_t, bool, float *, std::int64_t);
 
-/// Tiles that take as many rows as their place tells.
+/// Tiles that take as many rows as their place tells, and how they read numbers.
 struct Tiles {
     Tile rows[mostRows + 1];
-    Tile terms[mostRows + 1];
+    SliceNumbers form;
 };
 
 template<Source S, bool HasMin, bool Halves, bool Stored>
-constexpr Tiles tiles = {{nullptr, tile<1, S, HasMin, Halves, Stored, false>, tile<2, S, HasMin, Halves, Stored, false>,
-                          tile<3, S, HasMin, Halves, Stored, false>, tile<4, S, HasMin, Halves, Stored, false>,
-                          tile<5, S, HasMin, Halves, Stored, false>, tile<6, S, HasMin, Halves, Stored, false>,
-                          tile<7, S, HasMin, Halves, Stored, false>, tile<8, S, HasMin, Halves, Stored, false>},
-                         {nullptr, tile<1, S, HasMin, Halves, Stored, true>, tile<2, S, HasMin, Halves, Stored, true>,
-                          tile<3, S, HasMin, Halves, Stored, true>, tile<4, S, HasMin, Halves, Stored, true>,
-                          tile<5, S, HasMin, Halves, Stored, true>, tile<6, S, HasMin, Halves, Stored, true>,
-                          tile<7, S, HasMin, Halves, Stored, true>, tile<8, S, HasMin, Halves, Stored, true>}};
+constexpr Tiles tiles = {{nullptr, tile<1, S, HasMin, Halves, Stored>, tile<2, S, HasMin, Halves, Stored>,
+                          tile<3, S, HasMin, Halves, Stored>, tile<4, S, HasMin, Halves, Stored>,
+                          tile<5, S, HasMin, Halves, Stored>, tile<6, S, HasMin, Halves, Stored>,
+                          tile<7, S, HasMin, Halves, Stored>, tile<8, S, HasMin, Halves, Stored>},
+                         {S == Source::Nibbles, S == Source::SignedBytes, Stored, HasMin,
+                          S == Source::Nibbles && !HasMin ? 8 : 0, Halves ? 2 : 1}};
 
 /// Splitting nibbles costs no more than loading bytes that were split before, so only other forms are unpacked.
 bool isDirect(const PanelLayout &layout)
@@ -171,42 +165,25 @@ const Tiles &tilesOf(const PanelLayout &layout)
                                    : tiles<Source::SignedBytes, false, false, false>;
 }
 
-/// The blocks of a slice for all rows, then the second terms of each block for the rows that have them.
-void addSlice(const Tiles &run, const PanelSlice &slice, int firstBlock, int groups, const QuantRows &x,
-              const SecondTerms &second, int rows, float *out)
+/// The blocks of a slice for all rows.
+void addBlocks(const Tiles &run, const PanelSlice &slice, int firstBlock, const QuantRows &x, int rows, float *out)
 {
     for (int m = 0; m < rows; m += mostRows) {
         const int step = rows - m < mostRows ? rows - m : mostRows;
-        run.rows[step](slice, rowsFrom(x, m), firstBlock, firstBlock == 0, out + m * panelRows, nullptr,
+        run.rows[step](slice, rowsFrom(x, m), firstBlock, firstBlock == 0, out + m * panelRows,
                        m == 0 ? fetchBytes : 0);
-    }
-    for (int b = 0; b < slice.blocks; ++b) {
-        const std::int64_t group = static_cast<std::int64_t>(b) * groups * panelRows;
-        const PanelSlice block{slice.lines + static_cast<std::int64_t>(b) * slice.bytesPerBlock,
-                               slice.scales + group,
-                               slice.mins != nullptr ? slice.mins + group : nullptr,
-                               1,
-                               slice.bytesPerBlock,
-                               0};
-        const int last = second.starts[firstBlock + b + 1];
-        // Steps of like size: a tile of a row or two takes nearly as long as one of eight.
-        for (int t = second.starts[firstBlock + b]; t < last;) {
-            const int left = last - t;
-            const int step = left / ((left + mostRows - 1) / mostRows);
-            run.terms[step](block, rowsFrom(second.terms, t), 0, false, out, second.rows + t, 0);
-            t += step;
-        }
     }
 }
 
-void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, const SecondTerms &second,
+void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, const Outliers &outliers,
                 int rows, const PanelScratch &scratch, float *tile)
 {
     const bool raw = layout.scales == PanelScales::Raw;
     if (rows == 1 && !raw)
-        return rowProductsAvx512Vnni(layout, panel, x, second, tile);
+        return rowProductsAvx512Vnni(layout, panel, x, outliers, tile);
     const bool direct = isDirect(layout);
     const Tiles &run = tilesOf(layout);
+    OutlierWalk walk{};
     for (int b = 0; b < layout.blocks; b += quantSliceBlocks) {
         const int count = layout.blocks - b < quantSliceBlocks ? layout.blocks - b : quantSliceBlocks;
         const std::uint8_t *block = panel + layout.linesAt + static_cast<std::int64_t>(b) * layout.blockBytes;
@@ -221,7 +198,8 @@ void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const Quan
                                count,
                                direct ? layout.blockBytes : 8 * lineBytes,
                                0};
-        addSlice(run, slice, b, blockWidth / layout.groupWidth, x, second, rows, tile);
+        addBlocks(run, slice, b, x, rows, tile);
+        addOutliersAvx512(slice, run.form, b, outliers, walk, rows, scratch.columns, tile);
     }
 }
 
@@ -248,9 +226,9 @@ double integerPeak(std::int64_t rounds)
 } // namespace
 
 void quantPanelAvx512Vnni(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x,
-                          const SecondTerms &second, int rows, const PanelScratch &scratch, float *tile)
+                          const Outliers &outliers, int rows, const PanelScratch &scratch, float *tile)
 {
-    quantPanel(layout, panel, x, second, rows, scratch, tile);
+    quantPanel(layout, panel, x, outliers, rows, scratch, tile);
 }
 
 LevelKernels avx512VnniKernels()

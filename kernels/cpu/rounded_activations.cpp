@@ -5,18 +5,14 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <functional>
-#include <numeric>
 
 namespace kernels {
 
 namespace {
 
 constexpr int roundRowsPerPart = 8;
-constexpr std::int64_t blocksPerTerm = 5; // one block of so many gets a second term
-// 254 / scale is a finite float from here on; what smaller blocks lose is nothing next to any other number.
-constexpr float smallestScale = 1e-36F;
+constexpr std::int64_t blocksPerOutlier = 3; // one block of so many gets an outlier
 
 /// Whole numbers in the order of scale, and of the lower block among equal ones.
 std::uint64_t keyOf(float scale, std::int64_t block)
@@ -31,36 +27,22 @@ std::int32_t blockOf(std::uint64_t key)
 
 } // namespace
 
-void RoundedActivations::Numbers::reserve(std::int64_t count, bool withHalves)
-{
-    const auto size = static_cast<std::size_t>(count);
-    numbers = numberMemory.reserve<std::int8_t>(size * blockWidth);
-    blocks = blockMemory.reserve<BlockRecord>(size);
-    halves = withHalves ? halfMemory.reserve<HalfRecord>(size * 2) : nullptr;
-}
-
-void RoundedActivations::Numbers::copyBlock(const Numbers &from, std::int64_t source, std::int64_t target)
-{
-    std::memcpy(numbers + target * blockWidth, from.numbers + source * blockWidth, blockWidth);
-    blocks[target] = from.blocks[source];
-    if (halves != nullptr)
-        std::copy_n(from.halves + source * 2, 2, halves + target * 2);
-}
-
 void RoundedActivations::reserve(std::int64_t rows, std::int64_t tiles, std::int64_t blocks, bool halves, int threads)
 {
     m_blocksPerRow = blocks;
-    m_termsPerRow = std::max<std::int64_t>(1, (blocks + blocksPerTerm / 2) / blocksPerTerm);
-    m_first.reserve(rows * blocks, halves);
-    m_byRow.reserve(rows * m_termsPerRow, halves);
-    m_second.reserve(rows * m_termsPerRow, halves);
-    const auto terms = static_cast<std::size_t>(rows * m_termsPerRow);
-    m_chosen = m_chosenMemory.reserve<std::int32_t>(terms);
-    m_tileRows = m_tileRowMemory.reserve<std::uint8_t>(terms);
-    m_termBlocks = m_termBlockMemory.reserve<std::int32_t>(terms);
+    m_mostPerRow = std::max<std::int64_t>(1, (blocks + blocksPerOutlier / 2) / blocksPerOutlier);
+    const auto all = static_cast<std::size_t>(rows * blocks);
+    const auto outliers = static_cast<std::size_t>(rows * m_mostPerRow);
+    m_numbers = m_numberMemory.reserve<std::int8_t>(all * blockWidth);
+    m_blocks = m_blockMemory.reserve<BlockRecord>(all);
+    m_halves = halves ? m_halfMemory.reserve<HalfRecord>(all * 2) : nullptr;
     m_keys = m_keyMemory.reserve<std::uint64_t>(static_cast<std::size_t>(threads * blocks));
-    m_places = m_placeMemory.reserve<std::int32_t>(static_cast<std::size_t>(tiles * (blocks + 1)));
-    m_starts = m_startMemory.reserve<std::int32_t>(static_cast<std::size_t>(tiles * (blocks + 1)));
+    m_placeOf = m_placeOfMemory.reserve<std::int32_t>(static_cast<std::size_t>(threads * blocks * blockWidth));
+    m_counts = m_countMemory.reserve<std::int32_t>(static_cast<std::size_t>(rows));
+    m_places = m_placeMemory.reserve<std::int32_t>(outliers);
+    m_values = m_valueMemory.reserve<float>(outliers);
+    m_columns = m_columnMemory.reserve<std::int32_t>(outliers);
+    m_columnCounts = m_columnCountMemory.reserve<std::int32_t>(static_cast<std::size_t>(tiles));
 }
 
 void RoundedActivations::round(const LevelKernels &level, ThreadPool &pool, const TensorView &x,
@@ -75,76 +57,80 @@ void RoundedActivations::round(const LevelKernels &level, ThreadPool &pool, cons
             roundRow(level, rowOf(x, row), row, m_keys + thread * m_blocksPerRow);
     });
     pool.run(static_cast<int>(tiles.size()),
-             [&](int part, int) { collectTerms(tiles[static_cast<std::size_t>(part)], part); });
+             [&](int part, int thread) { listColumns(tiles[static_cast<std::size_t>(part)], part, thread); });
 }
 
 void RoundedActivations::roundRow(const LevelKernels &level, const float *x, std::int64_t row, std::uint64_t *keys)
 {
     const std::int64_t at = row * m_blocksPerRow;
-    level.quantizeRow(x, static_cast<int>(m_blocksPerRow * blockWidth), m_first.numbers + at * blockWidth,
-                      m_first.blocks + at, m_first.halvesOf(at));
-    chooseBlocks(row, keys);
-    for (std::int64_t to = row * m_termsPerRow; to < (row + 1) * m_termsPerRow; ++to) {
-        const std::int64_t block = m_chosen[to];
-        if (block == m_blocksPerRow)
-            break;
-        level.roundRemainder(x + block * blockWidth, m_first.numbers + (at + block) * blockWidth,
-                             m_first.blocks[at + block].scale, m_byRow.numbers + to * blockWidth, m_byRow.blocks[to],
-                             m_byRow.halvesOf(to));
+    level.quantizeRow(x, static_cast<int>(m_blocksPerRow * blockWidth), m_numbers + at * blockWidth, m_blocks + at,
+                      m_halves != nullptr ? m_halves + at * 2 : nullptr);
+    std::int32_t *columns = m_places + row * m_mostPerRow;
+    float *values = m_values + row * m_mostPerRow;
+    const std::int64_t count = chooseBlocks(row, keys, columns);
+    m_counts[row] = static_cast<std::int32_t>(count);
+    for (std::int64_t i = 0; i < count; ++i) {
+        const std::int32_t block = columns[i];
+        columns[i] = block * blockWidth
+            + level.roundRest(x + block * blockWidth, m_numbers + (at + block) * blockWidth, m_blocks[at + block],
+                              m_halves != nullptr ? m_halves + (at + block) * 2 : nullptr);
+        values[i] = x[columns[i]];
     }
 }
 
-void RoundedActivations::chooseBlocks(std::int64_t row, std::uint64_t *keys)
+std::int64_t RoundedActivations::chooseBlocks(std::int64_t row, std::uint64_t *keys, std::int32_t *chosen) const
 {
-    const BlockRecord *records = m_first.blocks + row * m_blocksPerRow;
+    const BlockRecord *records = m_blocks + row * m_blocksPerRow;
     std::uint64_t *last = keys;
     for (std::int64_t block = 0; block < m_blocksPerRow; ++block) {
-        if (records[block].scale >= smallestScale) // not NaN either
+        if (records[block].scale > 0.0F) // not NaN either
             *last++ = keyOf(records[block].scale, block);
     }
-    if (last - keys > m_termsPerRow) {
-        std::nth_element(keys, keys + m_termsPerRow, last, std::greater{});
-        last = keys + m_termsPerRow;
+    if (last - keys > m_mostPerRow) {
+        std::nth_element(keys, keys + m_mostPerRow, last, std::greater{});
+        last = keys + m_mostPerRow;
     }
-    std::int32_t *chosen = m_chosen + row * m_termsPerRow;
-    std::int32_t *end = std::transform(keys, last, chosen, blockOf);
-    std::sort(chosen, end);
-    std::fill(end, chosen + m_termsPerRow, static_cast<std::int32_t>(m_blocksPerRow));
+    std::transform(keys, last, chosen, blockOf);
+    std::sort(chosen, chosen + (last - keys));
+    return last - keys;
 }
 
-/// Orders the second terms of a tile by block, then row.
-void RoundedActivations::collectTerms(const RowRange &range, std::int64_t index)
+/// Lists the columns of a tile's outliers, and replaces each outlier's column by its place in that list.
+void RoundedActivations::listColumns(const RowRange &range, std::int64_t index, int thread)
+
 {
-    const std::int64_t firstTerm = range.first * m_termsPerRow;
-    const std::int32_t *chosen = m_chosen + firstTerm;
-    std::int32_t *places = m_places + index * (m_blocksPerRow + 1);
-    std::fill_n(places, m_blocksPerRow + 1, 0);
-    for (std::int64_t i = 0; i < range.rows * m_termsPerRow; ++i)
-        ++places[chosen[i]];
-    std::exclusive_scan(places, places + m_blocksPerRow + 1, places, 0);
-    std::copy_n(places, m_blocksPerRow + 1, m_starts + index * (m_blocksPerRow + 1));
-    for (std::int64_t i = 0; i < range.rows * m_termsPerRow; ++i) {
-        const std::int32_t block = chosen[i];
-        if (block == m_blocksPerRow) // fewer terms than there is room for
-            continue;
-        const std::int64_t to = firstTerm + places[block]++;
-        m_tileRows[to] = static_cast<std::uint8_t>(i / m_termsPerRow);
-        m_termBlocks[to] = block;
-        m_second.copyBlock(m_byRow, firstTerm + i, to);
+    std::int32_t *placeOf = m_placeOf + thread * m_blocksPerRow * blockWidth;
+    std::uint64_t *seen = m_keys + thread * m_blocksPerRow; // a bit for each column
+    const std::int64_t words = (m_blocksPerRow + 1) / 2;
+    const auto overAll = [&](auto body) {
+        for (std::int64_t row = range.first; row < range.first + range.rows; ++row) {
+            std::int32_t *places = m_places + row * m_mostPerRow;
+            std::for_each(places, places + m_counts[row], body);
+        }
+    };
+    std::fill_n(seen, words, 0);
+    overAll([&](std::int32_t column) { seen[column / 64] |= std::uint64_t{1} << column % 64; });
+    std::int32_t *list = m_columns + range.first * m_mostPerRow;
+    std::int32_t count = 0;
+    for (std::int64_t word = 0; word < words; ++word) {
+        for (std::uint64_t bits = seen[word]; bits != 0; bits &= bits - 1) {
+            const auto column = static_cast<std::int32_t>(word * 64 + std::countr_zero(bits));
+            placeOf[column] = count;
+            list[count++] = column;
+        }
     }
+    overAll([&](std::int32_t &place) { place = placeOf[place]; });
+    m_columnCounts[index] = count;
 }
 
 RoundedActivations::Tile RoundedActivations::tile(std::int64_t index, std::int64_t firstRow) const
 {
-    const auto rowsAt = [](const Numbers &from, std::int64_t at, std::int64_t blocksPerRow) {
-        return QuantRows{from.numbers + at * blockWidth, from.blocks + at,
-                         from.halves != nullptr ? from.halves + at * 2 : nullptr, blocksPerRow * blockWidth,
-                         blocksPerRow};
-    };
-    const std::int64_t terms = firstRow * m_termsPerRow;
-    return {rowsAt(m_first, firstRow * m_blocksPerRow, m_blocksPerRow),
-            {rowsAt(m_second, terms, 1), m_starts + index * (m_blocksPerRow + 1), m_tileRows + terms,
-             m_termBlocks + terms}};
+    const std::int64_t at = firstRow * m_blocksPerRow;
+    const std::int64_t start = firstRow * m_mostPerRow;
+    return {{m_numbers + at * blockWidth, m_blocks + at, m_halves != nullptr ? m_halves + at * 2 : nullptr,
+             m_blocksPerRow * blockWidth, m_blocksPerRow},
+            {m_columns + start, m_columnCounts[index], m_counts + firstRow, m_places + start, m_values + start,
+             m_mostPerRow}};
 }
 
 } // namespace kernels

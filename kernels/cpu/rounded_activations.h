@@ -16,14 +16,15 @@ struct RowRange {
     int rows = 0; ///< at most tileRows
 };
 
-/// The activations of one matrix product rounded to int8, with second terms for the blocks that lose most by it: a
-/// fifth of each row's blocks, those of the largest scale. Everything about a row depends on that row alone.
+/// The activations of one matrix product rounded to int8. Of the blocks that would lose most by it, a third of each
+/// row's blocks, those of the largest scale, the largest element stays a float, and the others are rounded without it.
+/// Everything about a row depends on that row alone.
 class RoundedActivations {
 public:
     /// The rows of one range as the level kernels take them.
     struct Tile {
         QuantRows rows;
-        SecondTerms second;
+        Outliers outliers;
     };
 
     /// Rounds x [rows, columns]; columns a multiple of 32. `halves`: also sums of 16. `tiles` hold every row once, in
@@ -37,43 +38,32 @@ private:
     void reserve(std::int64_t rows, std::int64_t tiles, std::int64_t blocks, bool halves, int threads);
     /// `keys` [blocks per row] is scratch.
     void roundRow(const LevelKernels &level, const float *x, std::int64_t row, std::uint64_t *keys);
-    void chooseBlocks(std::int64_t row, std::uint64_t *keys);
-    void collectTerms(const RowRange &range, std::int64_t index);
-
-    /// Numbers with what stands next to them.
-    struct Numbers {
-        void reserve(std::int64_t blocks, bool withHalves);
-        void copyBlock(const Numbers &from, std::int64_t source, std::int64_t target);
-        [[nodiscard]] HalfRecord *halvesOf(std::int64_t block)
-        {
-            return halves != nullptr ? halves + block * 2 : nullptr;
-        }
-
-        AlignedMemory numberMemory;
-        AlignedMemory blockMemory;
-        AlignedMemory halfMemory;
-        std::int8_t *numbers = nullptr; ///< [blocks, 32]
-        BlockRecord *blocks = nullptr;  ///< [blocks]
-        HalfRecord *halves = nullptr;   ///< [blocks, 2] or null
-    };
+    /// Chooses blocks of a row; returns how many.
+    std::int64_t chooseBlocks(std::int64_t row, std::uint64_t *keys, std::int32_t *chosen) const;
+    void listColumns(const RowRange &range, std::int64_t index, int thread);
 
     std::int64_t m_blocksPerRow = 0;
-    std::int64_t m_termsPerRow = 0;
-    Numbers m_first;  ///< [rows, blocks per row]
-    Numbers m_byRow;  ///< second terms [rows, terms per row]
-    Numbers m_second; ///< the same, for each tile of rows [rows of the tile x terms per row], grouped by block
+    std::int64_t m_mostPerRow = 0; ///< outliers
+    AlignedMemory m_numberMemory;
+    AlignedMemory m_blockMemory;
+    AlignedMemory m_halfMemory;
     AlignedMemory m_keyMemory;
+    AlignedMemory m_placeOfMemory;
+    AlignedMemory m_countMemory;
     AlignedMemory m_placeMemory;
-    AlignedMemory m_chosenMemory;
-    AlignedMemory m_startMemory;
-    AlignedMemory m_tileRowMemory;
-    AlignedMemory m_termBlockMemory;
-    std::uint64_t *m_keys = nullptr;      ///< [threads, blocks per row]
-    std::int32_t *m_places = nullptr;     ///< [tiles, blocks per row + 1], where the next term of a block goes
-    std::int32_t *m_chosen = nullptr;     ///< [rows, terms per row], ascending; the number of blocks after the last one
-    std::int32_t *m_starts = nullptr;     ///< [tiles, blocks per row + 1]
-    std::uint8_t *m_tileRows = nullptr;   ///< as the second terms
-    std::int32_t *m_termBlocks = nullptr; ///< as the second terms
+    AlignedMemory m_valueMemory;
+    AlignedMemory m_columnMemory;
+    AlignedMemory m_columnCountMemory;
+    std::int8_t *m_numbers = nullptr;  ///< [rows, columns]
+    BlockRecord *m_blocks = nullptr;   ///< [rows, blocks per row]
+    HalfRecord *m_halves = nullptr;    ///< [rows, 2 x blocks per row] or null
+    std::uint64_t *m_keys = nullptr;   ///< [threads, blocks per row], scratch
+    std::int32_t *m_placeOf = nullptr; ///< [threads, columns], scratch
+    std::int32_t *m_counts = nullptr;  ///< [rows], outliers of each
+    std::int32_t *m_places = nullptr;  ///< [rows, most per row], their columns, then the places of those in the list
+    float *m_values = nullptr;         ///< [rows, most per row]
+    std::int32_t *m_columns = nullptr; ///< for each tile a list, where its first row's places begin
+    std::int32_t *m_columnCounts = nullptr; ///< [tiles]
 };
 
 } // namespace kernels

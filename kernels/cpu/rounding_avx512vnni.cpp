@@ -55,34 +55,44 @@ inline __attribute__((always_inline)) int largestBits(Z low, Z high)
     return _mm512_reduce_max_epi32(most);
 }
 
-void quantizeRow(const float *x, int columns, std::int8_t *numbers, BlockRecord *blocks, HalfRecord *halves)
+inline __attribute__((always_inline)) void quantizeBlock(Z low, Z high, std::int8_t *numbers, BlockRecord &record,
+                                                         HalfRecord *halves)
 {
-    for (int b = 0; b < columns / blockWidth; ++b) {
-        const Z low = _mm512_loadu_ps(x + b * blockWidth);
-        const Z high = _mm512_loadu_ps(x + b * blockWidth + 16);
-        std::int8_t *target = numbers + b * blockWidth;
-        HalfRecord *half = halves != nullptr ? halves + 2 * b : nullptr;
-        const int bits = largestBits(low, high);
-        const float largest = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(bits)));
-        const bool finite = bits < 0x7f800000;
-        if (!finite || largest < smallestBlock) {
-            _mm256_storeu_si256(reinterpret_cast<__m256i *>(target), _mm256_setzero_si256());
-            storeRecord(finite ? 0.0F : __builtin_nanf(""), 0, 0, blocks[b], half);
-            continue;
-        }
-        roundBlock(low, high, 127.0F / largest, largest / 127.0F, target, blocks[b], half);
+    const int bits = largestBits(low, high);
+    const float largest = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(bits)));
+    const bool finite = bits < 0x7f800000;
+    if (!finite || largest < smallestBlock) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i *>(numbers), _mm256_setzero_si256());
+        storeRecord(finite ? 0.0F : __builtin_nanf(""), 0, 0, record, halves);
+        return;
     }
+    roundBlock(low, high, 127.0F / largest, largest / 127.0F, numbers, record, halves);
 }
 
-void roundRemainder(const float *x, const std::int8_t *numbers, float scale, std::int8_t *remainder,
-                    BlockRecord &record, HalfRecord *halves)
+void quantizeRow(const float *x, int columns, std::int8_t *numbers, BlockRecord *blocks, HalfRecord *halves)
 {
-    const auto left = [&](int at) {
-        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i *>(numbers + at));
-        return _mm512_fnmadd_ps(_mm512_set1_ps(scale), _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)),
-                                _mm512_loadu_ps(x + at));
-    };
-    roundBlock(left(0), left(16), 254.0F / scale, scale / 254.0F, remainder, record, halves);
+    for (int b = 0; b < columns / blockWidth; ++b)
+        quantizeBlock(_mm512_loadu_ps(x + b * blockWidth), _mm512_loadu_ps(x + b * blockWidth + 16),
+                      numbers + b * blockWidth, blocks[b], halves != nullptr ? halves + 2 * b : nullptr);
+}
+
+/// Elements whose size has these bits.
+inline __attribute__((always_inline)) unsigned placesOf(Z x, int bits)
+{
+    const I sizes = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff));
+    return _mm512_cmpeq_epi32_mask(sizes, _mm512_set1_epi32(bits));
+}
+
+int roundRest(const float *x, std::int8_t *numbers, BlockRecord &record, HalfRecord *halves)
+{
+    const Z low = _mm512_loadu_ps(x);
+    const Z high = _mm512_loadu_ps(x + 16);
+    const int bits = largestBits(low, high);
+    const unsigned places = placesOf(low, bits) | placesOf(high, bits) << 16;
+    const unsigned others = ~(places & (0U - places));
+    quantizeBlock(_mm512_maskz_mov_ps(static_cast<__mmask16>(others), low),
+                  _mm512_maskz_mov_ps(static_cast<__mmask16>(others >> 16), high), numbers, record, halves);
+    return __builtin_ctz(places);
 }
 
 } // namespace
@@ -90,7 +100,7 @@ void roundRemainder(const float *x, const std::int8_t *numbers, float scale, std
 void addRoundingAvx512Vnni(LevelKernels &kernels)
 {
     kernels.quantizeRow = quantizeRow;
-    kernels.roundRemainder = roundRemainder;
+    kernels.roundRest = roundRest;
 }
 
 } // namespace kernels

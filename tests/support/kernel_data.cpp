@@ -199,10 +199,12 @@ std::vector<float> exactActivations(std::int64_t rows, std::int64_t columns, std
     std::mt19937 random(seed);
     std::vector<float> values(static_cast<std::size_t>(rows * columns));
     for (std::size_t i = 0; i < values.size(); ++i) {
+        const std::size_t row = i / static_cast<std::size_t>(columns);
         const std::size_t inRow = i % static_cast<std::size_t>(columns);
-        const float scale =
-            std::ldexp(1.0F, static_cast<int>((inRow / 32 * 7 + i / static_cast<std::size_t>(columns)) % 9) - 8);
-        const int number = inRow % 32 == 5 ? 127 : static_cast<int>(random() % 255) - 127;
+        const std::size_t block = inRow / 32;
+        const float scale = std::ldexp(1.0F, static_cast<int>((block * 7 + row) % 9) - 8);
+        const bool largest = inRow % 16 == (block * 5 + row * 3) % 16; // two, so that the scale stays without one
+        const int number = largest ? (inRow % 32 < 16 ? 127 : -127) : static_cast<int>(random() % 255) - 127;
         values[i] = static_cast<float>(number) * scale;
     }
     return values;

@@ -37,7 +37,8 @@ enum class Scales {
 
 /// Floats in [-1, 1).
 [[nodiscard]] std::vector<float> randomFloats(std::size_t count, std::uint32_t seed);
-/// Rows whose blocks of 32 are whole multiples of a power of two, the largest 127 times it: int8 holds them exactly.
+/// Rows whose blocks of 32 are whole multiples of a power of two, the two largest 127 times it: int8 holds them
+/// exactly, and all but one of them as well.
 [[nodiscard]] std::vector<float> exactActivations(std::int64_t rows, std::int64_t columns, std::uint32_t seed);
 
 /// The source of level amx over emulated tiles (amx_tiles.h), as if it were a level. Needs avx512-vnni.

@@ -39,7 +39,7 @@ double largestDifference(std::span<const float> found, std::span<const float> wa
 
 double product(kernels::DType weight)
 {
-    return kernels::info(weight).quantized ? 1.4e-5 : 1e-10;
+    return kernels::info(weight).quantized ? 1.6e-5 : 1e-10;
 }
 
 } // namespace tolerance
