@@ -2,6 +2,7 @@
 #include "kernels/cpu/attention_tile.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -21,6 +22,16 @@ bool readsDirectly(const AttentionCall &call, int rows)
     return rows <= directRows && call.shape.headDim % panelRows == 0;
 }
 
+bool readsKeysDirectly(const AttentionCall &call, int rows)
+{
+    return readsDirectly(call, rows) && call.level.scoreKeys != nullptr && call.layer.keyType != DType::F32;
+}
+
+bool readsValuesDirectly(const AttentionCall &call, int rows)
+{
+    return readsDirectly(call, rows) && call.level.sumValues != nullptr;
+}
+
 } // namespace
 
 KvValues kvValuesOf(DType type)
@@ -37,6 +48,31 @@ KvValues kvValuesOf(DType type)
     default:
         return KvValues::Float;
     }
+}
+
+KvAddresses::KvAddresses(const KvLayer &layer)
+    : m_blockBytes(layer.blockBytes())
+{
+    for (int side = 0; side < 2; ++side) {
+        Side &of = m_sides[side];
+        of.first = side == 0 ? layer.keys(0, 0) : layer.values(0, 0);
+        of.rowBytes = side == 0 ? layer.keyRowBytes() : layer.valueRowBytes();
+        of.headBytes = of.rowBytes * static_cast<std::size_t>(layer.blockTokens);
+        of.values = kvValuesOf(side == 0 ? layer.keyType : layer.valueType);
+    }
+}
+
+AttentionCall::AttentionCall(const LevelKernels &kernels, const TensorView &queries, const KvLayer &keysAndValues,
+                             const PagedBatch &paged, const AttentionShape &heads, const TensorView &target)
+    : level(kernels)
+    , q(queries)
+    , layer(keysAndValues)
+    , batch(paged)
+    , shape(heads)
+    , out(target)
+    , stored(keysAndValues)
+    , blockShift(static_cast<unsigned>(std::countr_zero(static_cast<unsigned>(keysAndValues.blockTokens))))
+{
 }
 
 int AttentionCall::position(int sequence, int token) const
@@ -69,24 +105,65 @@ void SoftmaxState::clear(int rows, int valueStride) const
     std::fill(sums, sums + rows, -1.0F);
 }
 
-AttentionTile::AttentionTile(const AttentionCall &call, const AttentionRows &rows, AlignedMemory &memory)
+KeyRange keysOf(const AttentionCall &call, const AttentionRows &rows, int split)
+{
+    const int needed = call.firstKey(call.position(rows.sequence, rows.firstToken));
+    const int end = call.position(rows.sequence, rows.firstToken + rows.tokens - 1) + 1;
+    return {std::max(split * splitKeys, needed / keyTile * keyTile), std::min(end, (split + 1) * splitKeys)};
+}
+
+void AttentionAhead::list(const AttentionCall &call, const AttentionRows &rows, int heads, const KeyRange &range)
+{
+    m_groups.clear();
+    const KvLayer &layer = call.layer;
+    m_rowBytes = std::max(call.stored.rowBytes(0), call.stored.rowBytes(1));
+    const int end = std::min(range.end, range.begin + keyTile);
+    for (int first = range.begin; first < end;) { // block by block; a tile may begin within one
+        const int last = std::min(end, (first | (layer.blockTokens - 1)) + 1);
+        for (int side = 0; side < (layer.keysOnly ? 1 : 2); ++side)
+            for (int head = rows.kvHead; head < rows.kvHead + heads; ++head)
+                for (int key = first; key < last; key += kvGroupKeys)
+                    m_groups.push_back(call.storedRow(rows.sequence, head, side, key));
+        first = last;
+    }
+}
+
+KvTile AttentionAhead::part(int call) const
+{
+    constexpr int size = kvTileKeys / kvGroupKeys;
+    KvTile tile{};
+    tile.rowBytes = m_rowBytes;
+    const std::size_t first = static_cast<std::size_t>(call) * size;
+    for (std::size_t g = 0; g < size && first + g < m_groups.size(); ++g)
+        tile.groups[g] = m_groups[first + g];
+    return tile;
+}
+
+std::size_t AttentionTile::floats(const AttentionCall &call, const AttentionRows &rows)
+{
+    const int tileRows = rows.tokens * call.groupHeads();
+    const auto count = static_cast<std::size_t>(tileRows);
+    const int keyFloats = readsKeysDirectly(call, tileRows) ? 0 : roundUp(call.shape.headDim, kvGroupKeys) * keyTile;
+    const int valueFloats = readsValuesDirectly(call, tileRows) ? 0 : call.storedStride() * keyTile;
+    const std::size_t all = static_cast<std::size_t>(keyFloats + valueFloats) + count * keyTile
+        + 2 * SoftmaxState::floats(tileRows, call.valueStride()) + count * static_cast<std::size_t>(call.shape.headDim);
+    return (all + panelRows - 1) / panelRows * panelRows; // whole lines
+}
+
+AttentionTile::AttentionTile(const AttentionCall &call, const AttentionRows &rows, float *memory)
     : m_call(call)
     , m_rows(rows)
     , m_dim(call.shape.headDim)
     , m_valueStride(call.valueStride())
     , m_storedStride(call.storedStride())
-    , m_directKeys(readsDirectly(call, this->rows()) && call.level.scoreKeys != nullptr
-                   && call.layer.keyType != DType::F32)
-    , m_directValues(readsDirectly(call, this->rows()) && call.level.sumValues != nullptr)
+    , m_directKeys(readsKeysDirectly(call, this->rows()))
+    , m_directValues(readsValuesDirectly(call, this->rows()))
 {
     const auto count = static_cast<std::size_t>(this->rows());
     const std::size_t stateFloats = SoftmaxState::floats(this->rows(), m_valueStride);
-    const auto keyFloats = static_cast<std::size_t>(roundUp(m_dim, kvGroupKeys) * keyTile);
-    const auto valueFloats = static_cast<std::size_t>(m_storedStride * keyTile);
-    const std::size_t queryFloats = count * static_cast<std::size_t>(m_dim);
-    m_keys = memory.reserve<float>(keyFloats + valueFloats + count * keyTile + 2 * stateFloats + queryFloats);
-    m_values = m_keys + keyFloats;
-    m_scores = m_values + valueFloats;
+    m_keys = memory;
+    m_values = m_keys + (m_directKeys ? 0 : roundUp(m_dim, kvGroupKeys) * keyTile);
+    m_scores = m_values + (m_directValues ? 0 : m_storedStride * keyTile);
     m_split = SoftmaxState::at(m_scores + count * keyTile, this->rows(), m_valueStride);
     m_total = SoftmaxState::at(m_scores + count * keyTile + stateFloats, this->rows(), m_valueStride);
     m_queries = m_scores + count * keyTile + 2 * stateFloats;
@@ -105,31 +182,22 @@ void AttentionTile::loadQueries()
     }
 }
 
-KvTile AttentionTile::storedTile(const AttentionRows &rows, int side, int firstKey, int keys) const
+KvTile AttentionTile::storedTile(int side, int firstKey, int keys) const
 {
-    const KvLayer &layer = m_call.layer;
-    const DType type = side == 0 ? layer.keyType : layer.valueType;
     KvTile tile{};
-    tile.rowBytes = static_cast<std::int64_t>(kvRowBytes(type, layer.headDim));
-    tile.values = kvValuesOf(type);
-    const int *table = m_call.batch.blockTables.data()
-        + static_cast<std::size_t>(rows.sequence) * static_cast<std::size_t>(m_call.batch.maxBlocks);
-    for (int g = 0; g * kvGroupKeys < keys; ++g) {
-        const int key = firstKey + g * kvGroupKeys;
-        const int listed = table[key / layer.blockTokens];
-        const int block = listed >= 0 && listed < layer.blocks ? listed : 0; // before the window, never counted
-        const std::byte *first = side == 0 ? layer.keys(block, rows.kvHead) : layer.values(block, rows.kvHead);
-        tile.groups[g] = first + key % layer.blockTokens * tile.rowBytes;
-    }
+    tile.rowBytes = m_call.stored.rowBytes(side);
+    tile.values = m_call.stored.values(side);
+    for (int g = 0; g * kvGroupKeys < keys; ++g)
+        tile.groups[g] = m_call.storedRow(m_rows.sequence, m_rows.kvHead, side, firstKey + g * kvGroupKeys);
     return tile;
 }
 
-void AttentionTile::scoreTile(int firstKey, int keys)
+void AttentionTile::scoreTile(int firstKey, int keys, const KvTile &ahead)
 {
-    const KvTile tile = storedTile(m_rows, 0, firstKey, keys);
+    const KvTile tile = storedTile(0, firstKey, keys);
     const int groups = roundUp(keys, kvGroupKeys) / kvGroupKeys;
     if (m_directKeys) {
-        m_call.level.scoreKeys(tile, m_ahead[0], groups, m_dim, m_queries, rows(), m_scores);
+        m_call.level.scoreKeys(tile, ahead, groups, m_dim, m_queries, rows(), m_scores);
         return;
     }
     m_call.level.loadKeys(tile, groups, m_dim, m_keys);
@@ -177,10 +245,10 @@ void AttentionTile::weighTile(int firstKey, int keys, const SoftmaxState &state)
     }
 }
 
-void AttentionTile::sumValues(int firstKey, int keys, const SoftmaxState &state)
+void AttentionTile::sumValues(int firstKey, int keys, const SoftmaxState &state, const KvTile &ahead)
 {
     const int group = m_call.groupHeads();
-    const KvTile tile = storedTile(m_rows, 1, firstKey, keys);
+    const KvTile tile = storedTile(1, firstKey, keys);
     if (!m_directValues)
         m_call.level.loadValues(tile, keys, m_dim, m_values, m_storedStride);
     for (int token = 0; token < m_rows.tokens;) {
@@ -195,7 +263,7 @@ void AttentionTile::sumValues(int firstKey, int keys, const SoftmaxState &state)
         const float *weights = m_scores + token * group * keyTile;
         float *sums = state.values + static_cast<std::int64_t>(token) * group * m_valueStride;
         if (m_directValues && seen.begin < seen.end)
-            m_call.level.sumValues(tile, m_ahead[1], seen.begin, seen.end, weights, (last - token) * group, sums,
+            m_call.level.sumValues(tile, ahead, seen.begin, seen.end, weights, (last - token) * group, sums,
                                    m_valueStride);
         for (int c = 0; c < m_valueStride && seen.begin < seen.end && !m_directValues; c += panelRows)
             m_call.level.outerProducts(m_values + seen.begin * m_storedStride + c, m_storedStride,
@@ -205,36 +273,13 @@ void AttentionTile::sumValues(int firstKey, int keys, const SoftmaxState &state)
     }
 }
 
-AttentionTile::KeyRange AttentionTile::keysOf(const AttentionRows &rows, int split) const
-{
-    const int needed = m_call.firstKey(m_call.position(rows.sequence, rows.firstToken));
-    const int end = m_call.position(rows.sequence, rows.firstToken + rows.tokens - 1) + 1;
-    return {std::max(split * splitKeys, needed / keyTile * keyTile), std::min(end, (split + 1) * splitKeys)};
-}
-
-void AttentionTile::lookAhead(const AttentionRows &rows, const KeyRange &range)
+void AttentionTile::attendKeys(const KeyRange &range, const SoftmaxState &state, const KvTile &keysAhead,
+                               const KvTile &valuesAhead)
 {
     const int keys = std::min(keyTile, range.end - range.begin);
-    m_ahead[0] = m_directKeys ? storedTile(rows, 0, range.begin, keys) : KvTile{};
-    m_ahead[1] = m_directValues ? storedTile(rows, 1, range.begin, keys) : KvTile{};
-}
-
-void AttentionTile::attendSplit(int split, const SoftmaxState &state, const AttentionSplit *next)
-{
-    state.clear(rows(), m_valueStride);
-    const KeyRange range = keysOf(m_rows, split);
-    for (int key = range.begin; key < range.end; key += keyTile) {
-        const int keys = std::min(keyTile, range.end - key);
-        if (key + keys < range.end)
-            lookAhead(m_rows, {key + keys, range.end});
-        else if (next != nullptr)
-            lookAhead(next->rows, keysOf(next->rows, next->split));
-        else
-            lookAhead(m_rows, {0, 0});
-        scoreTile(key, keys);
-        weighTile(key, keys, state);
-        sumValues(key, keys, state);
-    }
+    scoreTile(range.begin, keys, keysAhead);
+    weighTile(range.begin, keys, state);
+    sumValues(range.begin, keys, state, valuesAhead);
 }
 
 void AttentionTile::blend(const SoftmaxState &split, const SoftmaxState &total) const

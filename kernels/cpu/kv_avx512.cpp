@@ -87,17 +87,49 @@ inline Z scalesOf(const char *a, const char *b, std::int64_t rowBytes, int block
     return _mm512_cvtph_ps(_mm256_load_si256(reinterpret_cast<const I *>(halves)));
 }
 
-/// Scores of the 16 positions of two groups.
-template<KvValues V, int R>
-__attribute__((noinline)) void scorePair(const char *a, const char *b, std::int64_t rowBytes, int n,
-                                         const float *queries, float *scores)
+/// Asks for bytes [begin, end) of what is needed soon: blocks lie where the hardware's own guesses do not find them.
+/// Into the second cache, which has more misses under way than the first, and a few lines at a time between products,
+/// or whoever asks waits for the places of misses.
+inline __attribute__((always_inline)) void fetchAhead(const char *rows, std::int64_t begin, std::int64_t end)
 {
+    constexpr std::int64_t line = 64;
+    for (std::int64_t at = begin; at < end; at += line)
+        _mm_prefetch(rows + at, _MM_HINT_T1);
+}
+
+/// The rows of two groups; without a second one the first stands for it, and nobody reads its scores.
+struct GroupPair {
+    GroupPair(const KvTile &tile, int group, const GroupPair *instead)
+        : first(static_cast<const char *>(tile.groups[group]))
+        , second(static_cast<const char *>(tile.groups[group + 1]))
+    {
+        if (first == nullptr)
+            first = instead->first;
+        if (second == nullptr)
+            second = first;
+    }
+
+    const char *first;
+    const char *second;
+};
+
+/// Scores of the 16 positions of two groups. Meanwhile two other groups are fetched, `aheadBytes` each.
+template<KvValues V, int R>
+__attribute__((noinline)) void scorePair(const GroupPair &rows, const GroupPair &ahead, std::int64_t rowBytes,
+                                         std::int64_t aheadBytes, int n, const float *queries, float *scores)
+{
+    const char *a = rows.first;
+    const char *b = rows.second;
     Z sums[R];
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r)
         sums[r] = _mm512_setzero_ps();
     Z scales = _mm512_setzero_ps();
-    for (int i = 0; i < n; i += 8) {
+    const std::int64_t step = aheadBytes * 8 / n; // of a group, for every 8 elements
+    std::int64_t at = 0;
+    for (int i = 0; i < n; i += 8, at += step) {
+        fetchAhead(ahead.first, at, at + step);
+        fetchAhead(ahead.second, at, at + step);
         if (V == KvValues::Quant8 && i % 32 == 0)
             scales = scalesOf(a, b, rowBytes, i / 32);
         I columns[8];
@@ -118,26 +150,16 @@ __attribute__((noinline)) void scorePair(const char *a, const char *b, std::int6
         _mm512_storeu_ps(scores + r * kvTileKeys, sums[r]);
 }
 
-/// Asks for 8 rows ahead of their use: groups lie in blocks that the hardware's own guesses do not connect. Into the
-/// second cache, which has more misses under way than the first.
-inline void fetchGroup(const KvTile &tile, int group)
-{
-    constexpr std::int64_t line = 64;
-    const auto *rows = static_cast<const char *>(tile.groups[group]);
-    for (std::int64_t at = 0; rows != nullptr && at < kvGroupKeys * tile.rowBytes; at += line)
-        _mm_prefetch(rows + at, _MM_HINT_T1);
-}
-
 template<KvValues V, int R>
 void scoreKeysOf(const KvTile &tile, const KvTile &ahead, int groups, int n, const float *queries, float *scores)
 {
-    for (int g = 0; g < groups; g += 2) { // an odd last group stands for its missing neighbour: nobody reads that
-        fetchGroup(ahead, g);
-        fetchGroup(ahead, g + 1);
-        scorePair<V, R>(static_cast<const char *>(tile.groups[g]),
-                        static_cast<const char *>(tile.groups[g + 1 < groups ? g + 1 : g]), tile.rowBytes, n, queries,
+    for (int g = 0; g < groups; g += 2) {
+        const GroupPair rows(tile, g, nullptr);
+        scorePair<V, R>(rows, GroupPair(ahead, g, &rows), tile.rowBytes, kvGroupKeys * ahead.rowBytes, n, queries,
                         scores + g * kvGroupKeys);
     }
+    for (int g = (groups + 1) / 2 * 2; g < kvTileKeys / kvGroupKeys && ahead.groups[g] != nullptr; ++g)
+        fetchAhead(static_cast<const char *>(ahead.groups[g]), 0, kvGroupKeys * ahead.rowBytes);
 }
 
 /// Elements [i, i + 16) of a stored row; i a multiple of 16.
@@ -155,6 +177,14 @@ template<KvValues V> inline __attribute__((always_inline)) Z storedSixteen(const
     return _mm512_mul_ps(scale, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)));
 }
 
+/// Fetches the row of a position, if there is one.
+inline __attribute__((always_inline)) void fetchRow(const KvTile &tile, int position)
+{
+    const int row = position % kvGroupKeys;
+    if (const auto *group = static_cast<const char *>(tile.groups[position / kvGroupKeys]); group != nullptr)
+        fetchAhead(group, row * tile.rowBytes, (row + 1) * tile.rowBytes);
+}
+
 /// C x 16 columns of the weighted sum.
 template<KvValues V, int R, int C>
 __attribute__((noinline)) void sumColumns(const KvTile &tile, const KvTile &ahead, int begin, int end, int column,
@@ -168,8 +198,8 @@ __attribute__((noinline)) void sumColumns(const KvTile &tile, const KvTile &ahea
             sums[r][c] = _mm512_loadu_ps(out + r * stride + c * 16);
     }
     for (int position = begin; position < end; ++position) {
-        if (column == 0 && position % kvGroupKeys == 0)
-            fetchGroup(ahead, position / kvGroupKeys);
+        if (column == 0)
+            fetchRow(ahead, position);
         const char *row =
             static_cast<const char *>(tile.groups[position / kvGroupKeys]) + position % kvGroupKeys * tile.rowBytes;
 #pragma GCC unroll 4
@@ -199,6 +229,8 @@ void sumValuesOf(const KvTile &tile, const KvTile &ahead, int begin, int end, co
         const std::int64_t left = stride - c < 64 ? stride - c : 64;
         byColumns[left / 16 - 1](tile, ahead, begin, end, static_cast<int>(c), weights, out + c, stride);
     }
+    for (int position = end; position < kvTileKeys; ++position)
+        fetchRow(ahead, position);
 }
 
 template<KvValues V>

@@ -17,16 +17,6 @@ constexpr std::int64_t panelsPerPart = 64;
 constexpr int orderedRowsPerPart = 8;
 constexpr int leastBfloatRows = 16; // fewer do not pay for the pairs that are made of a panel
 
-/// All rows of x, a tile at a time, with one matrix.
-std::vector<WeightTile> tilesOf(const PackedPanels &weight, const TensorView &x, const float *bias)
-{
-    std::vector<WeightTile> tiles;
-    for (std::int64_t first = 0; first < x.shape[0]; first += tileRows)
-        tiles.push_back(
-            {&weight, bias, {first, static_cast<int>(std::min<std::int64_t>(tileRows, x.shape[0] - first))}});
-    return tiles;
-}
-
 /// Of a few calls, after one that brings what they need to the caches.
 template<typename Body> double bestSeconds(Body body)
 {
@@ -91,6 +81,16 @@ struct Matmul::Worker {
     PanelScratch scratch{};
 };
 
+/// All rows of x, a tile at a time, with one matrix.
+std::span<const WeightTile> Matmul::tilesOf(const PackedPanels &weight, const TensorView &x, const float *bias)
+{
+    m_tiles.clear();
+    for (std::int64_t first = 0; first < x.shape[0]; first += tileRows)
+        m_tiles.push_back(
+            {&weight, bias, {first, static_cast<int>(std::min<std::int64_t>(tileRows, x.shape[0] - first))}});
+    return m_tiles;
+}
+
 TensorView Matmul::ordered(std::span<const WeightTile> tiles, const TensorView &x, std::size_t input)
 {
     const bool any = std::any_of(tiles.begin(), tiles.end(),
@@ -120,8 +120,7 @@ void Matmul::prepare(std::span<const WeightTile> tiles, const TensorView &x)
     bool halves = false;
     bool bfloat = false;
     std::size_t inputs = 1;
-    std::vector<RowRange> ranges;
-    ranges.reserve(tiles.size());
+    m_ranges.clear();
     for (const WeightTile &tile : tiles) {
         inputs = std::max(inputs, tile.weight->inputs());
         for (const PackedPanels::Part &part : tile.weight->parts()) {
@@ -132,14 +131,14 @@ void Matmul::prepare(std::span<const WeightTile> tiles, const TensorView &x)
                 halves = halves || tile.weight->needsHalves();
             }
         }
-        ranges.push_back(tile.range);
+        m_ranges.push_back(tile.range);
     }
     if (m_inputs.size() < inputs)
         m_inputs.resize(inputs);
     for (std::size_t i = 0; i < inputs; ++i) {
         m_inputs[i].x = ordered(tiles, x, i);
         if (quantized)
-            m_inputs[i].rounded.round(m_level, m_pool, m_inputs[i].x, ranges, halves);
+            m_inputs[i].rounded.round(m_level, m_pool, m_inputs[i].x, m_ranges, halves);
         if (bfloat)
             roundToBfloat(m_inputs[i]);
     }

@@ -66,6 +66,8 @@ private:
         std::int64_t bfloatStride = 0;
     };
 
+    [[nodiscard]] std::span<const WeightTile> tilesOf(const PackedPanels &weight, const TensorView &x,
+                                                      const float *bias);
     /// Orders and rounds the activations as the matrices want them.
     void prepare(std::span<const WeightTile> tiles, const TensorView &x);
     [[nodiscard]] TensorView ordered(std::span<const WeightTile> tiles, const TensorView &x, std::size_t input);
@@ -86,7 +88,9 @@ private:
     ThreadPool &m_pool;
     std::vector<AlignedMemory> m_workers;
     std::vector<Choice> m_choices;
-    std::vector<Input> m_inputs; ///< by PackedPanels::Panel::input
+    std::vector<Input> m_inputs;     ///< by PackedPanels::Panel::input
+    std::vector<WeightTile> m_tiles; ///< of this call, as m_ranges, kept for their memory
+    std::vector<RowRange> m_ranges;
 };
 
 } // namespace kernels

@@ -7,13 +7,40 @@
 #include <QTest>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <numeric>
 #include <random>
 
 using namespace kernels;
+
+namespace {
+
+std::atomic<std::int64_t> allocations{0}; // of this program, all threads
+
+} // namespace
+
+void *operator new(std::size_t bytes)
+{
+    allocations.fetch_add(1, std::memory_order_relaxed);
+    if (void *memory = std::malloc(std::max<std::size_t>(bytes, 1)); memory != nullptr)
+        return memory;
+    throw std::bad_alloc();
+}
+
+void operator delete(void *memory) noexcept
+{
+    std::free(memory);
+}
+
+void operator delete(void *memory, std::size_t) noexcept
+{
+    std::free(memory);
+}
 
 namespace {
 
@@ -195,6 +222,9 @@ private slots:
     void neighboursDoNotMatter();
     void notANumberStaysWithThoseWhoSeeIt_data() { levels(); }
     void notANumberStaysWithThoseWhoSeeIt();
+
+    void stepsAllocateNothing_data() { levels(); }
+    void stepsAllocateNothing();
 
 private:
     static void levels();
@@ -411,6 +441,78 @@ void TestAttention::notANumberStaysWithThoseWhoSeeIt()
         QVERIFY(sameBits({found.begin(), found.begin() + before}, {wanted.begin(), wanted.begin() + before}));
         for (int position = 150; position < 200; ++position)
             QVERIFY(std::isnan(found[static_cast<std::size_t>(position * 32 + 3)]));
+    }
+}
+
+/// A layer's operations over decoding sequences, and over a chunk of a prompt beside one: the second time there is
+/// nothing left to allocate.
+void TestAttention::stepsAllocateNothing()
+{
+    QFETCH(QString, level);
+    REQUIRE_LEVEL(level);
+    const auto ops = kernel_data::cpu(level.toStdString(), 2);
+    const auto stream = ops->makeStream();
+    const Shape shape = shapeOf(4, 2, 32, DType::F16);
+    constexpr int hidden = 4 * 32;
+    constexpr int width = 8 * 32; // queries, keys and values
+    const auto pack = [&](DType type, std::int64_t rows, std::uint32_t seed, int parts = 1) {
+        const kernel_data::Weight weight = kernel_data::randomWeight(type, rows, hidden, seed);
+        const std::vector<WeightPart> all(static_cast<std::size_t>(parts), weight.part());
+        return ops->pack(all);
+    };
+    const auto qkv = pack(DType::Q4_1, width, 1);
+    const auto gateUp = pack(DType::Q5_0, hidden, 2, 2);
+    const auto down = pack(DType::Q8_0, hidden, 3);
+    const auto head = pack(DType::F16, 640, 4);
+    RopeTable rope;
+    rope.rotaryDim = 32;
+    for (int i = 0; i < 16; ++i)
+        rope.inverseFrequencies.push_back(std::pow(10000.0, -i / 16.0));
+
+    struct Step {
+        std::vector<int> starts, lengths;
+    };
+    for (const Step &step : {Step{{0, 1, 2, 3}, {700, 40, 300}}, Step{{0, 150, 151}, {310, 90}}}) {
+        constexpr int maxBlocks = 44;
+        constexpr int blocks = 3 * maxBlocks;
+        const int tokens = step.starts.back();
+        KvLayer layer{nullptr, DType::F16, DType::F16, blocks, 2, 16, 32, false};
+        std::vector<std::byte> cache(blocks * layer.blockBytes(), std::byte{0});
+        layer.data = cache.data();
+        std::vector<int> tables(step.lengths.size() * maxBlocks);
+        std::iota(tables.begin(), tables.end(), 0);
+        const PagedBatch batch{step.starts, step.lengths, tables, maxBlocks, 16};
+        std::vector<int> positions(static_cast<std::size_t>(tokens));
+        std::iota(positions.begin(), positions.end(), 100);
+        std::vector<float> x = kernel_data::randomFloats(static_cast<std::size_t>(tokens * hidden), 5);
+        std::vector<float> wide(static_cast<std::size_t>(tokens * width));
+        std::vector<float> inner(static_cast<std::size_t>(tokens * hidden));
+        std::vector<float> logits(static_cast<std::size_t>(tokens) * 640);
+        const TensorView hiddenView = makeView(x.data(), DType::F32, tokens, hidden);
+        const TensorView wideView = makeView(wide.data(), DType::F32, tokens, width);
+        const TensorView innerView = makeView(inner.data(), DType::F32, tokens, hidden);
+        const auto heads = [&](int first, int count) {
+            TensorView view = makeView(wide.data() + first * 32, DType::F32, tokens, count, 32);
+            view.strides[0] = width;
+            return view;
+        };
+        const auto run = [&] {
+            ops->rmsNorm(hiddenView, nullptr, 1e-5F, innerView, *stream);
+            ops->linear(*qkv, innerView, wideView, nullptr, *stream);
+            ops->rope(heads(0, 4), positions, rope, *stream);
+            ops->kvStore(heads(4, 2), heads(6, 2), layer, positions, *stream);
+            ops->pagedAttention(heads(0, 4), layer, batch, shape.attention,
+                                makeView(inner.data(), DType::F32, tokens, 4, 32), *stream);
+            ops->linearGated(*gateUp, Activation::Silu, innerView, innerView, nullptr, *stream);
+            ops->linearAdd(*down, innerView, hiddenView, nullptr, *stream);
+            ops->linear(*head, hiddenView, makeView(logits.data(), DType::F32, tokens, 640), nullptr, *stream);
+        };
+        run();
+        run(); // either thread may have met its first work only now
+        const std::int64_t before = allocations.load();
+        for (int i = 0; i < 3; ++i)
+            run();
+        QCOMPARE(allocations.load() - before, 0);
     }
 }
 
