@@ -204,6 +204,7 @@ void dequantize(DType type, const std::byte *source, float *target, std::int64_t
     case DType::INT3:
     case DType::INT4:
     case DType::INT8:
+    case DType::W8A8:
         return expandGroupBlocks(type, bytes, target, elements);
     case DType::INT8Z:
     case DType::FP8:

@@ -12,7 +12,7 @@ namespace kernels {
 
 namespace {
 
-constexpr std::array<DTypeInfo, 45> types = {{
+constexpr std::array<DTypeInfo, 46> types = {{
     {"F32", 1, 4, false},       {"F16", 1, 2, false},       {"BF16", 1, 2, false},      {"F64", 1, 8, false},
     {"I8", 1, 1, false},        {"I16", 1, 2, false},       {"I32", 1, 4, false},       {"I64", 1, 8, false},
     {"Q4_0", 32, 18, true},     {"Q4_1", 32, 20, true},     {"Q5_0", 32, 22, true},     {"Q5_1", 32, 24, true},
@@ -21,10 +21,10 @@ constexpr std::array<DTypeInfo, 45> types = {{
     {"MXFP4", 32, 17, true},    {"IQ1_S", 256, 50, true},   {"IQ1_M", 256, 56, true},   {"IQ2_XXS", 256, 66, true},
     {"IQ2_XS", 256, 74, true},  {"IQ2_S", 256, 82, true},   {"IQ3_XXS", 256, 98, true}, {"IQ3_S", 256, 110, true},
     {"TQ1_0", 256, 54, true},   {"TQ2_0", 256, 66, true},   {"NVFP4", 64, 36, true},    {"INT2", 32, 13, true},
-    {"INT3", 32, 17, true},     {"INT4", 32, 21, true},     {"INT8", 32, 36, true},     {"INT8Z", 32, 38, true},
-    {"FP8", 32, 36, true},      {"FP8_E5M2", 32, 36, true}, {"NF4", 32, 20, true},      {"NF4_F16", 32, 20, true},
-    {"NF4_BF16", 32, 20, true}, {"FP4", 32, 20, true},      {"FP4_F16", 32, 20, true},  {"FP4_BF16", 32, 20, true},
-    {"E4M3", 1, 1, false},
+    {"INT3", 32, 17, true},     {"INT4", 32, 21, true},     {"INT8", 32, 36, true},     {"W8A8", 32, 36, true},
+    {"INT8Z", 32, 38, true},    {"FP8", 32, 36, true},      {"FP8_E5M2", 32, 36, true}, {"NF4", 32, 20, true},
+    {"NF4_F16", 32, 20, true},  {"NF4_BF16", 32, 20, true}, {"FP4", 32, 20, true},      {"FP4_F16", 32, 20, true},
+    {"FP4_BF16", 32, 20, true}, {"E4M3", 1, 1, false},
 }};
 static_assert(types.size() == static_cast<std::size_t>(DType::E4M3) + 1);
 

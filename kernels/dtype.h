@@ -46,6 +46,7 @@ enum class DType : std::uint8_t {
     INT3,
     INT4,
     INT8,
+    W8A8, ///< INT8 whose activations the file wants rounded to int8 as well, by one scale for each row
     INT8Z,
     FP8,
     FP8_E5M2,

@@ -43,7 +43,7 @@ GroupBlock readGroupBlock(DType type, const std::uint8_t *bytes)
     GroupBlock block;
     std::memcpy(&block.scale, bytes, scaleBytes);
     const std::uint8_t *numbers = bytes + scaleBytes;
-    if (type == DType::INT8) {
+    if (type == DType::INT8 || type == DType::W8A8) {
         block.isSigned = true;
         std::memcpy(block.numbers.data(), numbers, 32);
         return block;
@@ -67,7 +67,7 @@ void writeGroupBlock(DType type, const GroupBlock &block, std::uint8_t *bytes)
     CHECK(isGroupType(type));
     std::memcpy(bytes, &block.scale, scaleBytes);
     std::uint8_t *numbers = bytes + scaleBytes;
-    if (type == DType::INT8) {
+    if (type == DType::INT8 || type == DType::W8A8) {
         std::memcpy(numbers, block.numbers.data(), 32);
         return;
     }

@@ -12,7 +12,7 @@
 namespace kernels {
 
 /// 32 weights of INT2, INT3, INT4 or INT8: weight i is scale x (stored number i - zero), rounded once. INT8 has no
-/// zero, its numbers are signed.
+/// zero, its numbers are signed. W8A8 is INT8 here.
 ///
 /// In memory: float32 scale, then for INT2..4 a byte of zero (0..16); then numbers. INT4: byte j has number j below and
 /// j + 16 above. INT2: bits 2 (i / 8) of byte i % 8. INT3: the low two bits as INT2, then a byte of third bits for
@@ -31,7 +31,8 @@ struct GroupBlock {
 
 [[nodiscard]] constexpr bool isGroupType(DType type)
 {
-    return type == DType::INT2 || type == DType::INT3 || type == DType::INT4 || type == DType::INT8;
+    return type == DType::INT2 || type == DType::INT3 || type == DType::INT4 || type == DType::INT8
+        || type == DType::W8A8;
 }
 
 /// \pre isGroupType(type); bytes has info(type).blockBytes

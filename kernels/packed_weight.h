@@ -20,6 +20,8 @@ struct WeightPart {
     /// Column k of `data` is column columnOrder[k] of the matrix, a permutation of [columns]; null = as they stand.
     /// Valid as long as `data`. Files that sort columns by importance have one (GPTQ's desc_act).
     const std::int32_t *columnOrder = nullptr;
+    /// Of W8A8: the scale of all activations, as the file has it; 0 = that of a row is its largest number / 127.
+    float activationScale = 0.0F;
 };
 
 /// A backend's own layout of one weight matrix, or of several fused along the rows (QKV; gate and up).

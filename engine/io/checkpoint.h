@@ -86,6 +86,8 @@ public:
     [[nodiscard]] virtual std::span<const std::byte> bytes(const TensorInfo &tensor) const = 0;
     /// Column k of the bytes is column columnOrder()[k] of the matrix; empty = they stand in order.
     [[nodiscard]] virtual std::span<const std::int32_t> columnOrder(const TensorInfo &) const { return {}; }
+    /// Of activations that meet a tensor of W8A8 (kernels::WeightPart); 0 = each row has its own.
+    [[nodiscard]] virtual float activationScale(const TensorInfo &) const { return 0.0F; }
     [[nodiscard]] virtual std::uint64_t fileBytes() const = 0;
     [[nodiscard]] virtual std::vector<std::string> warnings() const = 0;
     /// Empty while the files on disk are the ones that were opened and every page could be read; else one

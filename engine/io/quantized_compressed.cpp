@@ -2,6 +2,7 @@
 #include "engine/io/quantized_layouts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 
@@ -177,7 +178,20 @@ std::vector<std::byte> makeBytes(const SafetensorsSet &set, const Module &module
     return makeRows(matrix, type);
 }
 
-QuantizedMatrix matrixOf(const QuantizedParts &parts, const Module &module)
+/// One number, above 0.
+float activationScaleOf(const QuantizedParts &parts)
+{
+    const Entry &entry = parts.need("input_scale");
+    parts.needFloats(entry);
+    if (elementsOf(entry) != 1)
+        parts.refuse(entry, "has " + std::to_string(elementsOf(entry)) + " numbers, wanted one for all activations");
+    const float scale = floatsOf(parts.set(), entry)[0];
+    if (!std::isfinite(scale) || scale <= 0.0F)
+        parts.refuse(entry, "is " + std::to_string(scale) + ", wanted a scale above 0");
+    return scale;
+}
+
+QuantizedMatrix matrixOf(const QuantizedParts &parts, const QuantizedScheme &scheme, const Module &module)
 {
     QuantizedMatrix matrix;
     matrix.rows = module.rows;
@@ -187,6 +201,10 @@ QuantizedMatrix matrixOf(const QuantizedParts &parts, const Module &module)
     const bool middle =
         allZerosAre(zeroOf(parts.set(), module), module.rows, module.grid.groups.count, 1 << (module.bits - 1));
     matrix.type = integerType(module.bits, middle, module.scales->tensor);
+    if (scheme.int8Activations && module.bits == 8 && middle) {
+        matrix.type = kernels::DType::W8A8;
+        matrix.activationScale = scheme.fixedActivations ? activationScaleOf(parts) : 0.0F;
+    }
     return matrix;
 }
 
@@ -227,7 +245,7 @@ QuantizedMatrix readPacked(const QuantizedParts &parts, const QuantizedScheme &s
     module.grid =
         gridOf(parts, scheme, module, scheme.needsOrder ? &parts.need("weight_g_idx") : parts.find("weight_g_idx"));
     checkZeros(parts, module);
-    QuantizedMatrix matrix = matrixOf(parts, module);
+    QuantizedMatrix matrix = matrixOf(parts, scheme, module);
     matrix.make = [set = &parts.set(), module = std::make_shared<const Module>(std::move(module)), type = matrix.type] {
         return makePacked(*set, *module, type);
     };
@@ -260,7 +278,7 @@ QuantizedMatrix readBytes(const QuantizedParts &parts, const QuantizedScheme &sc
     checkZeros(parts, module);
     if (named)
         checkSense(parts, module);
-    QuantizedMatrix matrix = matrixOf(parts, module);
+    QuantizedMatrix matrix = matrixOf(parts, scheme, module);
     if (isFloat)
         matrix.type = stored == "F8_E5M2" ? kernels::DType::FP8_E5M2 : kernels::DType::FP8;
     matrix.make = [set = &parts.set(), module = std::make_shared<const Module>(std::move(module)), type = matrix.type] {

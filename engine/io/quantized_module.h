@@ -43,6 +43,8 @@ struct QuantizedScheme {
     bool inverseScales = false; ///< weight_scale_inv divides
     std::int64_t blockRows = 0; ///< of Float8 and Compressed; 0 = no blocks
     std::int64_t blockColumns = 0;
+    bool int8Activations = false;  ///< activations are int8 around 0, with a scale for each row ...
+    bool fixedActivations = false; ///< ... or one for all, in the tensor input_scale
 };
 
 /// The tensors of one module by what stands behind its name: "qweight", "weight.absmax", ...
@@ -57,6 +59,7 @@ struct QuantizedMatrix {
     std::int64_t rows = 0;
     std::int64_t columns = 0;
     std::vector<std::int32_t> columnOrder;         ///< of kernels::WeightPart; empty = in order
+    float activationScale = 0.0F;                  ///< of kernels::WeightPart
     const SafetensorsSet::Entry *source = nullptr; ///< the largest part
     std::function<std::vector<std::byte>()> make;  ///< rows of blocks of `type`; reads the mapped files
     std::vector<std::string> warnings;             ///< whole sentences

@@ -72,6 +72,7 @@ void store(DType type, const Block &block, std::uint8_t *target)
     case DType::Q8_0:
         return storeSigned(block, storeHalf(block.scale, target));
     case DType::INT8:
+    case DType::W8A8:
         return storeSigned(block, storeFloat(block.scale, target));
     case DType::NF4:
     case DType::NF4_F16:

@@ -25,8 +25,8 @@ struct NumberMatrix {
     std::vector<std::int32_t> columnOrder;                         ///< column k of the result; empty = k
 };
 
-/// The matrix as rows of blocks. Types: Q4_0 (zero 8), INT2, INT3, INT4; Q8_0 and INT8 (zero 128), INT8Z; FP8 of
-/// both kinds; NF4 and FP4 in their three forms.
+/// The matrix as rows of blocks. Types: Q4_0 (zero 8), INT2, INT3, INT4; Q8_0, INT8 and W8A8 (zero 128), INT8Z; FP8
+/// of both kinds; NF4 and FP4 in their three forms.
 [[nodiscard]] std::vector<std::byte> makeRows(const NumberMatrix &matrix, kernels::DType type);
 
 } // namespace engine

@@ -60,6 +60,10 @@ public:
     {
         return sourceOf(tensor).columnOrder;
     }
+    [[nodiscard]] float activationScale(const TensorInfo &tensor) const override
+    {
+        return sourceOf(tensor).activationScale;
+    }
     [[nodiscard]] std::uint64_t fileBytes() const override { return m_set->fileBytes(); }
     [[nodiscard]] std::vector<std::string> warnings() const override { return m_warnings; }
     [[nodiscard]] std::string checkUnchanged() const override { return m_set->checkUnchanged(); }

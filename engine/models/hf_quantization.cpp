@@ -328,6 +328,8 @@ void HfQuantization::readCompressedGroup(const HfConfig &group, const std::strin
         weights->refuse("strategy", inQuotes(strategy), "tensor, channel, group or block");
     if (strategy == "block" && scheme.blockRows == 0)
         weights->refuse("block_structure", "missing", "the sizes of a block");
+    if (const auto activations = group.object("input_activations"))
+        readActivations(*activations, scheme);
     for (const std::string &target : group.texts("targets").value_or(std::vector<std::string>{})) {
         Pattern pattern;
         if (target.starts_with("re:"))
@@ -338,6 +340,17 @@ void HfQuantization::readCompressedGroup(const HfConfig &group, const std::strin
         rule.patterns.push_back(std::move(pattern));
     }
     m_rules->push_back(std::move(rule));
+}
+
+/// Whether activations are to be int8; kinds that no kernel rounds to stay as they are, which loses nothing.
+void HfQuantization::readActivations(const HfConfig &config, QuantizedScheme &scheme)
+{
+    const std::string strategy = config.text("strategy").value_or("tensor");
+    const bool fixed = config.has("dynamic") && config.json().at("dynamic").is_boolean()
+        && !config.boolean("dynamic").value(); // else true, or "local": a scale for each row or part of it
+    scheme.int8Activations = config.integer("num_bits").value_or(8) == 8 && config.text("type").value_or("int") == "int"
+        && config.boolean("symmetric").value_or(true) && (strategy == "token" || strategy == "tensor");
+    scheme.fixedActivations = scheme.int8Activations && fixed && strategy == "tensor";
 }
 
 void HfQuantization::readBitsAndBytes()

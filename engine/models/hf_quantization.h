@@ -44,6 +44,7 @@ private:
     void readCompressed();
     void readCompressedGroup(const HfConfig &group, const std::string &format);
     void readBitsAndBytes();
+    static void readActivations(const HfConfig &config, QuantizedScheme &scheme);
     void readBlock(const HfConfig &config, std::string_view key, QuantizedScheme &scheme);
     void addSkips(std::string_view key, bool anywhere);
     [[nodiscard]] static std::int64_t groupSizeOf(const HfConfig &config, std::string_view key);

@@ -324,6 +324,7 @@ HfTensor quantizedHfTensor(QuantizedMatrix matrix, std::string name)
     tensor.info.bytes = static_cast<std::uint64_t>(matrix.rows) * kernels::rowBytes(matrix.type, matrix.columns);
     tensor.info.file = matrix.source->file;
     tensor.columnOrder = std::move(matrix.columnOrder);
+    tensor.activationScale = matrix.activationScale;
     tensor.make = std::move(matrix.make);
     return tensor;
 }

@@ -21,6 +21,7 @@ struct HfTensor {
     std::uint64_t offset = 0;                      ///< of its bytes in the source's, when they are taken as they are
     std::function<std::vector<std::byte>()> make;  ///< makes the bytes; empty: info.bytes of the source from `offset`
     std::vector<std::int32_t> columnOrder;         ///< as Checkpoint::columnOrder
+    float activationScale = 0.0F;                  ///< as Checkpoint::activationScale
 };
 
 /// Tensors that one entry of a file becomes: itself under another name, or one for each expert.

@@ -93,7 +93,8 @@ kernels::WeightPart WeightLoader::rows(const std::string &name, std::int64_t fir
             count,
             columns,
             bytes.data() + static_cast<std::size_t>(first) * stride,
-            columnOrder(*tensor)};
+            columnOrder(*tensor),
+            m_checkpoint.activationScale(*tensor)};
 }
 
 void WeightLoader::release(const std::string &name)

@@ -66,6 +66,7 @@ PanelLayout quantLayout(DType type)
     case DType::INT4:
         return make(V::Small, S::Single, true, 32, 0, 0, 4, 0);
     case DType::INT8:
+    case DType::W8A8: // activations are rounded in blocks, which is finer than the file asks for
         return make(V::Signed, S::Single, false, 32, 0, 8, 0, 0);
     case DType::IQ4_XS:
         return make(V::Iq4Table, S::Super, false, 32, 0, 0, 4, 0);

@@ -72,6 +72,7 @@ struct BlockPlanes {
     case DType::INT4:
         return {32, 5, 16, 5, BodyOrder::Nibbles};
     case DType::INT8:
+    case DType::W8A8:
     case DType::FP8:
     case DType::FP8_E5M2:
         return {32, 4, 32, 4};

@@ -58,7 +58,7 @@ RowSpan CudaOps::multiplyExperts(const PackedMatrix::Together &experts, const Ro
                 });
                 continue;
             }
-            const CastRows cast = castFor(type, nullptr, x, stream);
+            const CastRows cast = castFor(type, nullptr, 0.0F, x, stream);
             launch(stream, [&](StreamHandle handle) {
                 launchExpertProducts(weights, groups, cast, rowsPerToken, target, handle);
             });

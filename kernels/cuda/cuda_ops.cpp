@@ -64,20 +64,26 @@ void CudaOps::embed(const PackedWeight &table, std::span<const int> ids, TensorV
         });
 }
 
-CastRows CudaOps::castFor(DType type, const int *order, const RowSpan &x, DeviceStream &stream)
+CastRows CudaOps::castFor(DType type, const int *order, float fixedScale, const RowSpan &x, DeviceStream &stream)
 {
-    const bool bf16 = wantsBf16(type);
+    const DType numbers = wantsBf16(type) ? DType::BF16 : wantsInt8(type) ? DType::I8 : DType::F16;
     for (const Cast &cast : m_casts)
-        if (cast.order == order && cast.bf16 == bf16)
+        if (cast.order == order && cast.numbers == numbers && (numbers != DType::I8 || cast.fixedScale == fixedScale))
             return cast.rows;
     CastRows rows;
     rows.rows = x.rows;
     rows.columns = wholeColumns(x.columns);
-    rows.terms = bf16 ? 2 : 1;
-    rows.numbers = stream.take<std::uint16_t>(std::int64_t{rows.rows} * rows.terms * rows.columns);
+    rows.terms = numbers == DType::BF16 ? 2 : 1;
+    const std::int64_t count = std::int64_t{rows.rows} * rows.terms * rows.columns;
+    rows.numbers = stream.take<std::byte>(count * info(numbers).blockBytes);
     rows.scales = stream.take<float>(rows.rows);
-    launch(stream, [&](StreamHandle handle) { launchCast(x, order, bf16, rows, handle); });
-    m_casts.push_back({order, bf16, rows});
+    launch(stream, [&](StreamHandle handle) {
+        if (numbers == DType::I8)
+            launchRound(x, order, fixedScale, rows, handle);
+        else
+            launchCast(x, order, numbers == DType::BF16, rows, handle);
+    });
+    m_casts.push_back({order, numbers, fixedScale, rows});
     return rows;
 }
 
@@ -95,7 +101,7 @@ void CudaOps::multiply(const PackedMatrix &weight, const RowSpan &x, const Produ
             launch(stream, [&](StreamHandle handle) { launchFloatProducts(part.view, x, own, handle); });
             continue;
         }
-        const CastRows cast = castFor(part.view.type, part.order, x, stream);
+        const CastRows cast = castFor(part.view.type, part.order, part.activationScale, x, stream);
         if (m_dense && m_dense->takes(part.view.type, x.rows)) {
             if (!room)
                 room = m_dense->roomFor(x.rows, cast.columns, stream);
@@ -153,7 +159,7 @@ void CudaOps::linearHeads(std::span<const PackedWeight *const> weights, TensorVi
                [&](StreamHandle handle) { launchFloatHeadProducts(views, count, rowsOf(x), rowsOf(out), handle); });
         return;
     }
-    const CastRows cast = castFor(type, nullptr, rowsOf(x), own);
+    const CastRows cast = castFor(type, nullptr, 0.0F, rowsOf(x), own);
     launch(own, [&](StreamHandle handle) { launchHeadProducts(views, count, cast, rowsOf(out), handle); });
 }
 

@@ -72,10 +72,13 @@ private:
     /// Activations that were cast for some part of a matrix.
     struct Cast {
         const int *order = nullptr;
-        bool bf16 = false;
+        DType numbers = DType::F16;
+        float fixedScale = 0.0F;
         CastRows rows;
     };
-    [[nodiscard]] CastRows castFor(DType type, const int *order, const RowSpan &x, DeviceStream &stream);
+    /// \param fixedScale of launchRound
+    [[nodiscard]] CastRows castFor(DType type, const int *order, float fixedScale, const RowSpan &x,
+                                   DeviceStream &stream);
     void multiply(const PackedMatrix &weight, const RowSpan &x, const ProductTarget &target, DeviceStream &stream);
     /// Rows [tokens, rows of an expert] of products, for the rows that ids give to each expert.
     [[nodiscard]] RowSpan multiplyExperts(const PackedMatrix::Together &experts, const RowSpan &x,

@@ -84,7 +84,7 @@ private:
 
 bool DenseProducts::isDense(DType type)
 {
-    return type != DType::F32 && !wantsBf16(type);
+    return type != DType::F32 && !wantsBf16(type) && !wantsInt8(type);
 }
 
 DenseProducts::Room DenseProducts::roomFor(int rows, int columns, DeviceStream &stream) const

@@ -24,7 +24,7 @@ public:
     void setFromRows(int rows) { m_fromRows = rows; }
     [[nodiscard]] int fromRows() const { return m_fromRows; }
     [[nodiscard]] const std::string &name() const { return m_library->name(); }
-    /// Not for bfloat16, whose activations have two terms, nor for weights that are multiplied in float.
+    /// Not for bfloat16, whose activations have two terms, nor for weights that are multiplied in float or in integers.
     [[nodiscard]] bool takes(DType type, int rows) const { return rows >= m_fromRows && isDense(type); }
     [[nodiscard]] static bool isDense(DType type);
 

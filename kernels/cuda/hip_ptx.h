@@ -80,6 +80,17 @@ __device__ __forceinline__ std::uint32_t permuteBytes(std::uint32_t low, std::ui
     return d;
 }
 
+__device__ __forceinline__ int dot4(std::uint32_t a, std::uint32_t b, int sum)
+{
+#if defined(__gfx906__) || defined(__gfx90a__) || defined(__gfx1030__)
+    return __builtin_amdgcn_sdot4(static_cast<int>(a), static_cast<int>(b), sum, false);
+#else
+    for (int byte = 0; byte < 4; ++byte)
+        sum += plain::byteProduct(a, b, byte);
+    return sum;
+#endif
+}
+
 __device__ __forceinline__ float exp2Fast(float x)
 {
     return exp2f(x);

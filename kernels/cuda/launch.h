@@ -75,7 +75,7 @@ void launchCopyBytes(const std::byte *from, std::byte *to, std::size_t bytes, St
 /// Activations for the tensor cores: rows of 16-bit numbers, each row divided by a power of two of its own so that its
 /// largest number is about 1. With two terms a number is the sum of both.
 struct CastRows {
-    void *numbers = nullptr; ///< [rows, terms, columns] __half or __nv_bfloat16
+    void *numbers = nullptr; ///< [rows, terms, columns] __half, __nv_bfloat16 or int8
     float *scales = nullptr; ///< [rows]
     int rows = 0;
     int columns = 0; ///< as x, filled up with zeros to a multiple of 128
@@ -83,6 +83,9 @@ struct CastRows {
 };
 /// order: column k of the result is column order[k] of x; null = as they stand.
 void launchCast(const RowSpan &x, const int *order, bool bf16, const CastRows &out, StreamHandle stream);
+/// The same to int8, of one term: x / scale, never -128. fixedScale: of all rows; 0 = the largest number of a row /
+/// 127. The scale of a row with an infinity or a NaN is NaN.
+void launchRound(const RowSpan &x, const int *order, float fixedScale, const CastRows &out, StreamHandle stream);
 
 // matmul.cu, products.cu
 /// Weights of one part, its blocks split into planes: `body` holds the numbers, 16-byte aligned, `head` the scales.
@@ -93,6 +96,7 @@ struct WeightView {
     int rows = 0;
     int columns = 0;     ///< filled up with zeros to a multiple of 128
     float factor = 1.0F; ///< power of two that the weights are multiplied by to lie well within a half
+    int scaleUnits = 1;  ///< W8A8: how many times 32 columns share a scale of `head`: 1, or all of a row
 };
 /// Where products go.
 struct ProductTarget {
@@ -104,9 +108,12 @@ struct ProductTarget {
 [[nodiscard]] bool isMatrixType(DType type);
 /// Whether activations are cast to bfloat16 (in two terms) for weights of this type, or to half.
 [[nodiscard]] bool wantsBf16(DType type);
+/// Whether they are rounded to int8.
+[[nodiscard]] bool wantsInt8(DType type);
 /// out = x Wᵀ for weights other than F32.
 void launchProducts(const WeightView &weight, const CastRows &x, const ProductTarget &target, StreamHandle stream);
-/// Rows [firstRow, firstRow + rows) of the weight times its factor, as halves [rows, columns]; not for F32 and BF16.
+/// Rows [firstRow, firstRow + rows) of the weight times its factor, as halves [rows, columns]; not for F32, BF16 and
+/// W8A8.
 void launchExpand(const WeightView &weight, int firstRow, int rows, std::uint16_t *out, StreamHandle stream);
 /// What follows a product of cast rows with weights times `factor`: sums [rows of x, columns of the target] become
 /// outputs.

@@ -127,9 +127,10 @@ void launchEmbed(const WeightView &weight, const int *ids, int firstRow, const i
                                  weight, ids, firstRow, order, out),
                     "embed");
     };
-    const bool known = withFormat(FormatList<FloatFormat<DType::F32>>(), weight.type, launch)
-        || withFormat(PlainFormats(), weight.type, launch) || withFormat(KFormats(), weight.type, launch)
-        || withFormat(GroupFormats(), weight.type, launch) || withFormat(LevelFormats(), weight.type, launch);
+    const DType type = weight.type == DType::W8A8 ? DType::INT8 : weight.type; // the same blocks
+    const bool known = withFormat(FormatList<FloatFormat<DType::F32>>(), type, launch)
+        || withFormat(PlainFormats(), type, launch) || withFormat(KFormats(), type, launch)
+        || withFormat(GroupFormats(), type, launch) || withFormat(LevelFormats(), type, launch);
     CHECK(known);
 }
 

@@ -77,7 +77,8 @@ float largestOf(const WeightPart &part)
 /// activations of at most 1. Weights that are cast to bfloat16, or not at all, stay as they are.
 float factorFor(const WeightPart &part)
 {
-    const float largest = part.type == DType::F32 || wantsBf16(part.type) ? 0.0F : largestOf(part);
+    const bool stays = part.type == DType::F32 || wantsBf16(part.type) || wantsInt8(part.type);
+    const float largest = stays ? 0.0F : largestOf(part);
     if (largest == 0.0F)
         return 1.0F;
     int exponent = 0;
@@ -113,6 +114,15 @@ Planes split(const WeightPart &part, const BlockPlanes &planes)
     return result;
 }
 
+/// Of every `count` numbers of so many bytes the first.
+void keepFirst(std::vector<std::byte> &numbers, std::size_t bytes, std::size_t count)
+{
+    std::size_t kept = 0;
+    for (std::size_t at = 0; at < numbers.size(); at += bytes * count, kept += bytes)
+        std::memmove(numbers.data() + kept, numbers.data() + at, bytes);
+    numbers.resize(kept);
+}
+
 void checkPart(const WeightPart &part)
 {
     const auto refuse = [&part](const std::string &why) {
@@ -128,6 +138,21 @@ void checkPart(const WeightPart &part)
 }
 
 } // namespace
+
+bool hasRowScales(const WeightPart &part)
+{
+    constexpr std::int64_t mostColumns = 128 * 1024; // of products of at most 128 x 127
+    const std::size_t bytes = static_cast<std::size_t>(info(part.type).blockBytes);
+    if (!wantsInt8(part.type) || wholeColumns(part.columns) > mostColumns)
+        return false;
+    const std::size_t stride = rowBytes(part.type, part.columns);
+    for (const std::byte *row = part.data; row != part.data + static_cast<std::size_t>(part.rows) * stride;
+         row += stride)
+        for (std::size_t at = bytes; at < stride; at += bytes)
+            if (std::memcmp(row, row + at, sizeof(float)) != 0)
+                return false;
+    return true;
+}
 
 PackedMatrix::PackedMatrix(std::span<const WeightPart> parts, Runtime &runtime)
 {
@@ -160,8 +185,13 @@ std::byte *PackedMatrix::upload(std::span<const std::byte> bytes, Runtime &runti
 
 void PackedMatrix::add(const WeightPart &part, Runtime &runtime)
 {
-    const Planes planes = split(part, planesOf(part.type));
+    Planes planes = split(part, planesOf(part.type));
     Part added;
+    if (hasRowScales(part)) {
+        added.view.scaleUnits = wholeColumns(part.columns) / 32;
+        keepFirst(planes.head, sizeof(float), static_cast<std::size_t>(added.view.scaleUnits));
+    }
+    added.activationScale = part.activationScale;
     added.firstRow = static_cast<int>(m_rows);
     added.view.type = part.type;
     added.view.body = upload(planes.body, runtime);

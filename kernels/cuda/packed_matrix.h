@@ -17,6 +17,10 @@ namespace kernels::cuda {
     return static_cast<int>((columns + step - 1) / step * step);
 }
 
+/// Whether products need but one scale for each row of a W8A8 matrix: its blocks have the same, and a row's products
+/// fit into an int.
+[[nodiscard]] bool hasRowScales(const WeightPart &part);
+
 /// A weight matrix on the device: of each part a plane of bodies, one of heads (block_planes.h), and the order of its
 /// columns where it has one.
 class PackedMatrix final : public PackedWeight {
@@ -24,7 +28,8 @@ public:
     struct Part {
         WeightView view;
         int firstRow = 0;
-        const int *order = nullptr; ///< on the device, [columns]; null = as they stand
+        const int *order = nullptr;   ///< on the device, [columns]; null = as they stand
+        float activationScale = 0.0F; ///< of WeightPart
     };
 
     /// \throws Error Refused for a type that the kernels do not know, OutOfMemory

@@ -39,17 +39,24 @@ template<bool fifthBit> struct Units<Q45KFormat<fifthBit>> {
         return index < 4 ? first : second;
     }
 
-    /// Of both numbers of a pair.
+    /// Each twice, for both numbers of a pair.
     struct Scales {
-        unsigned factor;  ///< x 2^-9
-        unsigned scale;   ///< x 2^9
-        unsigned minimum; ///< negative
+        unsigned factor;    ///< x 2^-9
+        unsigned minus1024; ///< x factor
+        unsigned sixteenth; ///< of the factor
+        unsigned minus64;   ///< x factor
+        unsigned scale;     ///< x 2^9
+        unsigned minimum;   ///< negative
     };
     __device__ static Scales scales(const Raw &raw, float factor)
     {
         const unsigned factors = factorsOf(raw.head, raw.index) | 0x64006400U; // 1024 + factor
+        const unsigned own = ptx::permuteBytes(ptx::fmaHalves(factors, 0x18001800U, 0xc000c000U), 0, 0x1010U);
         const unsigned minimum = bothOf(halfOf(raw.head.x >> 16) * -factor);
-        return {ptx::permuteBytes(ptx::fmaHalves(factors, 0x18001800U, 0xc000c000U), 0, 0x1010U), // x 2^-9 - 2
+        return {own,
+                ptx::multiplyHalves(own, 0xe400e400U),
+                ptx::multiplyHalves(own, 0x2c002c00U),
+                ptx::multiplyHalves(own, 0xd400d400U),
                 bothOf(halfOf(raw.head.x) * factor * 512.0F),
                 ptx::permuteBytes(ptx::multiplyHalves(ptx::addHalves(factors, 0xe400e400U), minimum), 0, 0x3232U)};
     }
@@ -57,13 +64,10 @@ template<bool fifthBit> struct Units<Q45KFormat<fifthBit>> {
     __device__ static void expand(const Raw &raw, const Scales &scales, int part, unsigned (&pairs)[4])
     {
         const unsigned word = wordOf(raw.numbers, part);
-        const unsigned minus1024 = ptx::multiplyHalves(scales.factor, 0xe400e400U);
-        const unsigned sixteenth = ptx::multiplyHalves(scales.factor, 0x2c002c00U);
-        const unsigned minus64 = ptx::multiplyHalves(scales.factor, 0xd400d400U);
         for (int i = 0; i < 4; ++i) {
             const unsigned bits = fifthBit ? mantissas<1>(word, raw.fifths, part, i) : mantissas(word, i);
-            const unsigned number = i % 2 == 0 ? ptx::fmaHalves(bits, scales.factor, minus1024)
-                                               : ptx::fmaHalves(bits, sixteenth, minus64); // exact
+            const unsigned number = i % 2 == 0 ? ptx::fmaHalves(bits, scales.factor, scales.minus1024)
+                                               : ptx::fmaHalves(bits, scales.sixteenth, scales.minus64); // exact
             pairs[i] = ptx::fmaHalves(number, scales.scale, scales.minimum);
         }
     }

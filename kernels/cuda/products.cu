@@ -28,7 +28,7 @@ int rowsOfTile(int rows, int columns)
 void launchAny(const ProductLaunch &launch)
 {
     const bool known = product::launchPlain(launch) || product::launchK(launch) || product::launchGroup(launch)
-        || product::launchLevels(launch);
+        || product::launchLevels(launch) || product::launchIntegers(launch);
     CHECK(known);
 }
 
@@ -61,6 +61,11 @@ bool wantsBf16(DType type)
     return type == DType::BF16;
 }
 
+bool wantsInt8(DType type)
+{
+    return type == DType::W8A8;
+}
+
 /// A thread for each output of a row.
 __global__ void __launch_bounds__(finishThreads)
     finishProductsKernel(const float *sums, float factor, CastRows x, ProductTarget target)
@@ -74,7 +79,7 @@ __global__ void __launch_bounds__(finishThreads)
 
 void launchExpand(const WeightView &weight, int firstRow, int rows, std::uint16_t *out, StreamHandle stream)
 {
-    CHECK(weight.type != DType::F32 && !wantsBf16(weight.type));
+    CHECK(weight.type != DType::F32 && !wantsBf16(weight.type) && !wantsInt8(weight.type));
     ProductLaunch launch{weight, {}, {}};
     launch.stream = stream;
     launch.expanded = reinterpret_cast<uint4 *>(out);

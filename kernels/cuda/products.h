@@ -65,5 +65,6 @@ bool launchPlain(const ProductLaunch &launch);
 bool launchK(const ProductLaunch &launch);
 bool launchGroup(const ProductLaunch &launch);
 bool launchLevels(const ProductLaunch &launch);
+bool launchIntegers(const ProductLaunch &launch);
 
 } // namespace kernels::cuda::product

@@ -175,6 +175,16 @@ __device__ __forceinline__ std::uint32_t permuteBytes(std::uint32_t low, std::ui
 #endif
 }
 
+/// The sum and the products of four int8 in a word each.
+__device__ __forceinline__ int dot4(std::uint32_t a, std::uint32_t b, int sum)
+{
+#if SIMT_EMULATED
+    return emulated::dot4(a, b, sum);
+#else
+    return __dp4a(static_cast<int>(a), static_cast<int>(b), sum);
+#endif
+}
+
 /// 2^x to about 2 units in the last place; 0 for results below the normal numbers.
 __device__ __forceinline__ float exp2Fast(float x)
 {

@@ -112,6 +112,16 @@ inline std::uint32_t fmaHalves(std::uint32_t a, std::uint32_t b, std::uint32_t c
     return d;
 }
 
+/// The integers wrap around.
+inline int dot4(std::uint32_t a, std::uint32_t b, int sum)
+{
+    auto total = static_cast<std::uint32_t>(sum);
+    for (int shift = 0; shift < 32; shift += 8)
+        total +=
+            static_cast<std::uint32_t>(static_cast<std::int8_t>(a >> shift) * static_cast<std::int8_t>(b >> shift));
+    return static_cast<int>(total);
+}
+
 struct MmaOperands {
     float *d;
     const std::uint32_t *a;

@@ -36,22 +36,51 @@ template<typename T> __device__ __forceinline__ float widen(T value)
         return __bfloat162float(value);
 }
 
+/// The largest size of a row's numbers, of all threads of the block; infinite where one is infinite or no number.
+__device__ __forceinline__ float largestOf(const float *row, int columns, float (&warpLargest)[threads / 32])
+{
+    float largest = 0.0F;
+    for (int i = static_cast<int>(threadIdx.x); i < columns; i += threads)
+        largest = fmaxf(largest, isFinite(row[i]) ? fabsf(row[i]) : INFINITY);
+    largest = warpMax(largest);
+    if (threadIdx.x % 32 == 0)
+        warpLargest[threadIdx.x / 32] = largest;
+    __syncthreads(); // of all warps
+    for (int warp = 0; warp < threads / 32; ++warp)
+        largest = fmaxf(largest, warpLargest[warp]);
+    return largest;
+}
+
+/// One block for each row, four columns at a time.
+__global__ void __launch_bounds__(threads, 8) roundKernel(RowSpan x, const int *order, float fixedScale, CastRows out)
+{
+    SIMT_SHARED(float, warpLargest, [threads / 32]);
+    const int row = static_cast<int>(blockIdx.x);
+    const float *source = rowOf(x, row);
+    const float largest = largestOf(source, x.columns, warpLargest);
+    const bool usable = isFinite(largest) && largest > 1e-35F; // of smaller ones the quotient would be infinite
+    const float perUnit = !usable ? 0.0F : fixedScale > 0.0F ? 1.0F / fixedScale : 127.0F / largest;
+    auto *target = static_cast<std::int8_t *>(out.numbers) + static_cast<std::int64_t>(row) * out.columns;
+    for (int i = static_cast<int>(threadIdx.x) * 4; i < out.columns; i += threads * 4) {
+        unsigned word = 0;
+        for (int j = 0; j < 4 && usable; ++j) {
+            const float value = i + j < x.columns ? source[order != nullptr ? order[i + j] : i + j] : 0.0F;
+            const float number = fminf(fmaxf(value * perUnit, -127.0F), 127.0F);
+            word |= (static_cast<unsigned>(__float2int_rn(number)) & 0xffU) << 8 * j;
+        }
+        ptx::store(target + i, word);
+    }
+    if (threadIdx.x == 0)
+        out.scales[row] = !isFinite(largest) ? nanf("") : fixedScale > 0.0F ? fixedScale : largest / 127.0F;
+}
+
 /// One block for each row.
 template<typename T> __global__ void __launch_bounds__(threads, 8) castKernel(RowSpan x, const int *order, CastRows out)
 {
     SIMT_SHARED(float, warpLargest, [threads / 32]);
     const int row = static_cast<int>(blockIdx.x);
     const float *source = rowOf(x, row);
-    float largest = 0.0F;
-    for (int i = static_cast<int>(threadIdx.x); i < x.columns; i += threads)
-        largest = fmaxf(largest, fabsf(source[i]));
-    largest = warpMax(largest);
-    if (threadIdx.x % 32 == 0)
-        warpLargest[threadIdx.x / 32] = largest;
-    __syncthreads();
-    for (int warp = 0; warp < threads / 32; ++warp)
-        largest = fmaxf(largest, warpLargest[warp]);
-    const float scale = scaleFor(largest);
+    const float scale = scaleFor(largestOf(source, x.columns, warpLargest));
     T *target = static_cast<T *>(out.numbers) + static_cast<std::int64_t>(row) * out.terms * out.columns;
     for (int i = static_cast<int>(threadIdx.x); i < out.columns; i += threads) {
         const float value = i < x.columns ? source[order != nullptr ? order[i] : i] * scale : 0.0F;
@@ -71,6 +100,15 @@ void launchCast(const RowSpan &x, const int *order, bool bf16, const CastRows &o
     checkLaunch(simt::launch(bf16 ? castKernel<__nv_bfloat16> : castKernel<__half>, dim3(static_cast<unsigned>(x.rows)),
                              dim3(threads), 0, stream, x, order, out),
                 "cast");
+}
+
+void launchRound(const RowSpan &x, const int *order, float fixedScale, const CastRows &out, StreamHandle stream)
+{
+    CHECK(out.terms == 1);
+    if (x.rows > 0)
+        checkLaunch(simt::launch(roundKernel, dim3(static_cast<unsigned>(x.rows)), dim3(threads), 0, stream, x, order,
+                                 fixedScale, out),
+                    "round");
 }
 
 } // namespace kernels::cuda

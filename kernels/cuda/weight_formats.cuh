@@ -32,7 +32,8 @@ __device__ __forceinline__ void expandAt(const WeightView &weight, int row, int 
 {
     constexpr BlockPlanes planes = Format::planes;
     const auto block = static_cast<std::int64_t>(row) * (weight.columns / planes.elements) + column / planes.elements;
-    Format::expand8(reinterpret_cast<const std::uint8_t *>(weight.head) + block * planes.headBytes,
+    const std::int64_t head = Format::type == DType::INT8 ? block / weight.scaleUnits : block;
+    Format::expand8(reinterpret_cast<const std::uint8_t *>(weight.head) + head * planes.headBytes,
                     reinterpret_cast<const std::uint8_t *>(weight.body) + block * planes.bodyBytes,
                     column % planes.elements, out);
 }

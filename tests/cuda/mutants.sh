@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Plants faults in the CUDA kernels, one after the other, and runs the test of the kernel in the emulator: each must be
 # caught. Exit 1 when one is missed.
-#   tests/cuda/mutants.sh [-k WORD] [-p I/N] BUILD [TSAN_BUILD]
-# BUILD: a build folder with the emulator (preset dev). TSAN_BUILD (preset dev-tsan): where faults go that values alone
-# did not show; without it those are missed. -k: only mutants whose name contains WORD. -p: only the I-th (from 0) of N
-# parts of them.
+#   tests/cuda/mutants.sh [-k WORD] [-p I/N] BUILD [SANITIZER_BUILD...]
+# BUILD: a build folder with the emulator (preset dev). SANITIZER_BUILD (presets dev-asan, dev-tsan): where faults go
+# that values alone did not show, reads beyond memory and races; without them those are missed. -k: only mutants whose
+# name contains WORD. -p: only the I-th (from 0) of N parts of them.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 word=
@@ -19,7 +19,7 @@ while getopts k:p: option; do
 done
 shift $((OPTIND - 1))
 [ $# -ge 1 ] || {
-    sed -n '3,9s/^# \?//p' "$0"
+    sed -n '3,8s/^# \?//p' "$0"
     exit 2
 }
 builds=("$@")
@@ -114,8 +114,8 @@ unchanged() { # unit, program: nothing is caught where nothing is wrong
     done
 }
 
-for pair in attention:attention products_plain:products matmul:products norm:rows experts:experts sampling:sampling \
-    tst_cuda_all_reduce:all_reduce; do
+for pair in attention:attention products_plain:products products_integers:products matmul:products quantize:tiles norm:rows \
+    experts:experts sampling:sampling tst_cuda_all_reduce:all_reduce; do
     [ -n "$word" ] || [ "${part%/*}" -ne 0 ] || unchanged "${pair%:*}" "${pair#*:}"
 done
 
@@ -222,7 +222,7 @@ kUnits() {
 kUnits 'Q4_K: upper bits of factors from the wrong byte' -e 's/scales >> 2 & 0x30U/scales >> 4 \& 0x30U/'
 kUnits 'Q4_K: the minimum is added' -e 's/ \* -factor\)/ * factor)/'
 kUnits 'Q4_K: the minimum of the scale' -e 's/0, 0x3232U/0, 0x1010U/'
-kUnits 'Q4_K: odd pairs are sixteen times too large' -e 's/sixteenth = ptx::multiplyHalves\(scales.factor, 0x2c002c00U/sixteenth = ptx::multiplyHalves(scales.factor, 0x3c003c00U/'
+kUnits 'Q4_K: odd pairs are sixteen times too large' -e 's/own, 0x2c002c00U/own, 0x3c003c00U/'
 kUnits 'Q5_K: fifth bits of the next eight' -e 's/raw.fifths, part, i/raw.fifths, part ^ 1, i/'
 kUnits 'Q5_K: fifth bits of the first unit' -e 's/body \+ 128 \+ 4 \* index/body + 128/'
 kUnits 'Q6_K: the scale of the other half' -e 's/scales.halves\[part \/ 2\]/scales.halves[1 - part \/ 2]/'
@@ -239,9 +239,36 @@ mutant 'Q6_K: upper bits of the first eight' k_formats.cuh matmul products -e 's
 mutant 'float products: no barrier before tiles are overwritten' matmul.cu matmul products -e '/first < own.columns/{n;d}'
 mutant 'float products: no barrier before tiles are read' matmul.cu matmul products -e '/r < own.rows/{n;n;d}'
 mutant 'embed: a row beyond the last' matmul.cu matmul products -e 's/row >= weight.rows\)/row > weight.rows)/'
-mutant 'cast: no barrier before maxima are read' quantize.cu quantize products -e '/__syncthreads/d'
-mutant 'cast: one column too few' quantize.cu quantize products -e 's/i < x.columns; i \+= threads/i < x.columns - 1; i += threads/'
-mutant 'cast: order left out' quantize.cu quantize products -e 's/order != nullptr \?/order == nullptr \?/'
+mutant 'cast: no barrier before maxima are read' quantize.cu quantize tiles -e '/__syncthreads/d'
+mutant 'cast: one column too few' quantize.cu quantize tiles -e 's/i < columns; i \+= threads/i < columns - 1; i += threads/'
+mutant 'cast: order left out' quantize.cu quantize tiles -e 's/order != nullptr \?/order == nullptr \?/'
+mutant 'round: no number below 0' quantize.cu quantize tiles -e 's/value \* perUnit, -127.0F/value * perUnit, 0.0F/'
+mutant 'round: an infinity is not told' quantize.cu quantize tiles -e 's/!isFinite\(largest\) \? nanf\(""\)/false ? nanf("")/'
+mutant 'round: the scale of the file is not used' quantize.cu quantize tiles -e 's/fixedScale > 0.0F \? 1.0F/fixedScale < 0.0F ? 1.0F/'
+mutant 'round: numbers of the next column' quantize.cu quantize tiles -e 's/: i \+ j\] : 0.0F/: (i + j) % (x.columns - 1) + 1] : 0.0F/'
+integers() {
+    local name=$1
+    shift
+    mutant "integers: $name" products_integers.cu products_integers products "$@"
+}
+integers 'no barrier before a stage is read' -e '/__syncthreads.*the group is there/d'
+integers 'copies of the group are not awaited' -e 's/waitCopies<integerStages - 2>/waitCopies<integerStages - 1>/'
+integers 'the stage in use is fetched over' -e 's/copies.fetch\(x, group \+ integerStages - 1, stageOf\(group \+ integerStages - 1\)/copies.fetch(x, group + integerStages - 1, stageOf(group)/'
+integers 'the second half of a unit is the first again' -e 's/unit \* 2 \+ lane \/ 16\)/unit * 2)/'
+integers 'rows of a fragment swapped' -e 's/lane \/ 16 \* 8 \+ lane % 8;/(1 - lane \/ 16) * 8 + lane % 8;/'
+integers 'a tile with the scales of other features' -e 's/scales\[i \/ 16 \* 2 \+ i \/ 2 % 2\]/scales[i \/ 16 * 2 + i % 2]/'
+integers 'scales of the next unit' -e 's/unit == 0 \? own.x : own.y/unit == 0 ? own.y : own.x/'
+integers 'segments of a tile are as long as rows' -e 's/\(group % segmentGroups == segmentGroups - 1 \|\| group \+ 1 == groups\)/(group + 1 == groups)/'
+integers 'a feature beyond the last is stored from a tile' -e 's/own8 < own.rows\)/own8 <= own.rows)/'
+integers 'a row beyond the last is stored from a tile' -e 's/if \(r < block.count/if (r <= block.count/'
+integers 'few rows: no barrier before segments are added' -e '/__syncthreads.*sums of all segments/d'
+integers 'few rows: half of a unit is left out' -e 's/dot16\(units\[i\].high, high, dot16/dot16(units[i].high, make_uint4(0, 0, 0, 0), dot16/'
+integers 'few rows: sums of two lanes alone' -e '/__shfl_xor_sync\(~0U, sum, 2\)/d'
+integers 'few rows: a segment goes on in the next' -e '/sums.own\[i\]\[r\] = 0;/{n;s/0.0F/sums.scaled[i][r]/}'
+integers 'few rows: units in another order' -e 's/first \+ unit\)\),/first + 3 - unit)),/' -e 's/scales\[unit\], sums/scales[3 - unit], sums/'
+integers 'few rows: segments of the next warp' -e 's/\(warps - 1\) \* segmentGroups : 0\)/warps * segmentGroups : 0)/'
+integers 'a row beyond the last is read' -e 's/numbersOf\(own, feature \+ 8 \* i\)/numbersOf({own.type, own.body, own.head, 1 << 30, own.columns}, feature + 8 * i)/'
+integers 'all rows have the first scale' -e 's/\(weight.columns \/ unitColumns \/ weight.scaleUnits\)/0/'
 
 experts() {
     local name=$1 program=$2

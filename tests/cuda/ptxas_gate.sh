@@ -31,12 +31,14 @@ table() {
     }
     /^#/ { next }
     NF == 12 {
-        tensor = $12 == "tensor"
+        tensor = $12 ~ /tensor/
+        int8 = $12 == "int8 tensor" ? 2 : 1 # times the peak of halves
+        dots = $12 == "int8" ? 4 : 1 # of four bytes, 64 a cycle on both: times the peak of the cores, on H200 half of it
         a = blocks(164 * 1024)
         h = blocks(228 * 1024)
         printf "| `%s` | %d | %d | %s | %.1f | %d, %d %% | %d %% | %d, %d %% | %d %% |\n", $1, $3, $4 + $5, $6, $7 / $9,
-            a, a * $2 / 20.48, share(a, 2.0e12 / 108, 6e-7, (tensor ? 312e12 : 19.5e12) / 108, 1, 1.41e9),
-            h, h * $2 / 20.48, share(h, 4.8e12 / 132, 7e-7, (tensor ? 989e12 : 67e12) / 132, tensor ? 0.62 : 1, 1.83e9)
+            a, a * $2 / 20.48, share(a, 2.0e12 / 108, 6e-7, (tensor ? int8 * 312e12 : dots * 19.5e12) / 108, 1, 1.41e9),
+            h, h * $2 / 20.48, share(h, 4.8e12 / 132, 7e-7, (tensor ? int8 * 989e12 : (dots > 1 ? dots / 2 : 1) * 67e12) / 132, tensor ? 0.62 : 1, 1.83e9)
     }
     NF == 6 { printf "| `%s` | %d | %d | %s | - | - | - | - | - |\n", $1, $3, $4 + $5, $6 }' "$declared"
 }
@@ -101,7 +103,7 @@ cat "${reports[@]}" | c++filt | sed -E 's/\(int\)//g; s/\(anonymous namespace\):
             sub(/,[^>]*>.*/, name ~ /true>/ ? ", latent>" : ">", name)
         else if (name ~ /^rowProductsKernel/)
             name = "rowProductsKernel<" substr(name, match(name, /, [0-9]+>\(/) + 2, 1) ">"
-        else if (name ~ /^(rms|layer)NormKernel/)
+        else if (name ~ /^((rms|layer)Norm|integerRows)Kernel/)
             sub(/\(.*/, "", name)
         else
             sub(/[<(].*/, "", name)

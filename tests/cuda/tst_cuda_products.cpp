@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Products with weights of every type, the cast of activations and rows of embedding tables, in the emulator.
+// Products with weights of every type and rows of embedding tables, in the emulator.
+#include "kernels/cuda/launch_experts.h"
 #include "tests/cuda/device_weight.h"
 #include "tests/support/shared_data.h"
 
 #include <QTest>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <random>
 
@@ -17,6 +16,7 @@ using namespace kernels::cuda;
 using device_rig::Cast;
 using device_rig::DeviceArray;
 using device_rig::DeviceWeight;
+using device_rig::Rounded;
 using device_rig::Rows;
 using kernel_data::Weight;
 
@@ -30,6 +30,7 @@ struct Products {
     bool bias = false;
     bool add = false;
     kernel_data::Scales scales = kernel_data::Scales::Usual;
+    bool rowScales = false; ///< of W8A8
 };
 
 std::vector<float> xOf(const Products &p)
@@ -50,9 +51,12 @@ std::vector<float> biasOf(const Products &p)
     return kernel_data::randomFloats(static_cast<std::size_t>(p.features), 13);
 }
 
-/// The power of two that takes the largest weight to [2^11, 2^12), as PackedMatrix about does.
-float factorFor(const std::vector<float> &weights)
+/// The power of two that takes the largest weight to [2^11, 2^12), as PackedMatrix about does where weights become
+/// halves.
+float factorFor(DType type, const std::vector<float> &weights)
 {
+    if (type == DType::F32 || wantsBf16(type) || wantsInt8(type))
+        return 1.0F;
     float largest = 0.0F;
     for (const float weight : weights)
         largest = std::max(largest, std::fabs(weight));
@@ -76,6 +80,11 @@ std::vector<float> multiply(const Products &p, const Weight &weight, float facto
     const ProductTarget target{out.span(), p.bias ? bias.data() : nullptr, p.add};
     if (p.type == DType::F32) {
         launchFloatProducts(matrix.view(), x.span(), target, stream);
+    } else if (wantsInt8(p.type)) {
+        const Rounded rounded(x.span(), matrix.view().columns, nullptr, 0.0F, stream);
+        launchProducts(matrix.view(), rounded.rows(), target, stream);
+        if (!rounded.bordersIntact())
+            wrong = "rounding wrote outside of its rows";
     } else {
         const Cast cast(x.span(), matrix.view().columns, wantsBf16(p.type), nullptr, stream);
         launchProducts(matrix.view(), cast.rows(), target, stream);
@@ -89,10 +98,9 @@ std::vector<float> multiply(const Products &p, const Weight &weight, float facto
 
 /// Whether each output is its sum in double, up to a square error of `limit` times the squares of its terms: what
 /// rounding each factor by itself leaves. One term left out or taken twice is far outside.
-std::string compareProducts(const Products &p, const std::vector<float> &weights, const std::vector<float> &found,
-                            double limit)
+std::string compareProducts(const Products &p, const std::vector<float> &x, const std::vector<float> &weights,
+                            const std::vector<float> &found, double limit)
 {
-    const std::vector<float> x = xOf(p);
     const std::vector<float> start = startOf(p);
     const std::vector<float> bias = biasOf(p);
     for (std::size_t i = 0; i < found.size(); ++i) {
@@ -120,28 +128,47 @@ std::string compareProducts(const Products &p, const std::vector<float> &weights
 }
 
 /// What rounding to half leaves of weights and activations; F16 and BF16 weights are exact, activations that meet BF16
-/// have two terms. Those that meet F32 are rounded at every addition.
+/// have two terms. Those that meet F32 are rounded at every addition, and int8 numbers that meet int8 at few.
 double limitFor(const Products &p)
 {
+    if (wantsInt8(p.type))
+        return 1e-12;
     return p.type == DType::F32 ? 2e-13 * p.columns : p.type == DType::BF16 ? 2e-10 : 4e-6;
+}
+
+Weight weightOf(const Products &p)
+{
+    Weight weight = kernel_data::randomWeight(p.type, p.features, p.columns, 5, p.scales);
+    if (p.rowScales) {
+        const std::size_t stride = weight.bytes.size() / static_cast<std::size_t>(p.features);
+        for (std::size_t at = 0; at < weight.bytes.size(); at += 36)
+            std::memcpy(weight.bytes.data() + at, weight.bytes.data() + at / stride * stride, sizeof(float));
+    }
+    return weight;
 }
 
 std::string check(const Products &p)
 {
-    const Weight weight = kernel_data::randomWeight(p.type, p.features, p.columns, 5, p.scales);
+    const Weight weight = weightOf(p);
     const std::vector<float> weights = weight.expanded();
-    const float factor = p.type == DType::F32 || p.type == DType::BF16 ? 1.0F : factorFor(weights);
+    const float factor = factorFor(p.type, weights);
     return device_rig::underSchedules([&](StreamHandle stream) {
         std::string wrong;
         const std::vector<float> found = multiply(p, weight, factor, 0, p.tokens, stream, wrong);
-        return wrong.empty() ? compareProducts(p, weights, found, limitFor(p)) : wrong;
+        if (wrong.empty() && wantsInt8(p.type)) { // rounded to steps of 1 / 127 of a row's largest
+            constexpr double roundingLimit = 1e-3;
+            wrong = compareProducts(p, xOf(p), weights, found, roundingLimit);
+        }
+        const auto columns = static_cast<std::size_t>(p.columns);
+        const std::vector<float> x = wantsInt8(p.type) ? device_rig::roundedRows(xOf(p), columns) : xOf(p);
+        return wrong.empty() ? compareProducts(p, x, weights, found, limitFor(p)) : wrong;
     });
 }
 
 /// Types that are made in different ways.
 bool isPlainOrK(DType type)
 {
-    return type == DType::F32 || type == DType::BF16 || type == DType::Q4_K;
+    return type == DType::F32 || type == DType::BF16 || type == DType::Q4_K || type == DType::W8A8;
 }
 
 const std::vector<DType> &types()
@@ -188,10 +215,8 @@ private slots:
     void rowsDoNotDependOnNeighbours();
     void fewRowsAreAsMany_data();
     void fewRowsAreAsMany();
+    void headsOfBothKindsOfScales();
     void floatProductsAreSumsByAscendingColumn();
-    void cast_data();
-    void cast();
-    void castOfExtremes();
     void embed_data() { addTypes(); }
     void embed();
 };
@@ -220,7 +245,7 @@ void TestCudaProducts::shapes_data()
         if (device_rig::smallOnly())
             continue;
         add(type, 18, 65, 150);
-        if (!shared_data::fullTier() && type > DType::Q8_0 && type != DType::Q4_K)
+        if (!shared_data::fullTier() && type > DType::Q8_0 && type != DType::Q4_K && type != DType::W8A8)
             continue; // one kernel for all
         add(type, 3, 63, 37);
         add(type, 16, 65, 300);
@@ -246,8 +271,11 @@ void TestCudaProducts::shapes()
     p.tokens = tokens;
     p.features = features;
     p.columns = columns;
-    const std::string wrong = check(p);
-    QVERIFY2(wrong.empty(), wrong.c_str());
+    for (const bool rowScales : {false, true}) {
+        p.rowScales = rowScales;
+        const std::string wrong = rowScales && !wantsInt8(p.type) ? std::string() : check(p);
+        QVERIFY2(wrong.empty(), wrong.c_str());
+    }
 }
 
 void TestCudaProducts::targets()
@@ -292,7 +320,8 @@ void TestCudaProducts::rowsDoNotDependOnNeighbours()
     p.columns = columnsNear(p.type, 96);
     p.features = 70;
     p.tokens = device_rig::smallOnly() ? 18 : 70;
-    const Weight weight = kernel_data::randomWeight(p.type, p.features, p.columns, 5);
+    p.rowScales = wantsInt8(p.type);
+    const Weight weight = weightOf(p);
     const std::string wrong = device_rig::underSchedules([&](StreamHandle stream) {
         std::string error;
         const std::vector<float> whole = multiply(p, weight, 4.0F, 0, p.tokens, stream, error);
@@ -319,14 +348,14 @@ void TestCudaProducts::fewRowsAreAsMany_data()
     QTest::addColumn<int>("columns");
     const auto hasOwnUnits = [](DType type) {
         return isPlainOrK(type) || type == DType::F16 || type == DType::Q4_0 || type == DType::Q4_1
-            || type == DType::Q8_0 || type == DType::INT4 || type == DType::MXFP4;
+            || type == DType::Q8_0 || type == DType::Q6_K || type == DType::INT4 || type == DType::MXFP4;
     };
     for (const DType type : types()) {
         if (type == DType::F32)
             continue; // one kernel for all
         if (shared_data::fullTier() || (hasOwnUnits(type) && !device_rig::smallOnly()))
             QTest::addRow("%s", info(type).name.data()) << int(type) << columnsNear(type, 4300);
-        else if (type == DType::Q4_K) // under TSan
+        else if (type == DType::Q4_K || type == DType::W8A8) // under TSan
             QTest::addRow("%s, few columns", info(type).name.data()) << int(type) << columnsNear(type, 256);
         if (shared_data::fullTier())
             QTest::addRow("%s, two segments", info(type).name.data()) << int(type) << columnsNear(type, 700);
@@ -343,7 +372,7 @@ void TestCudaProducts::fewRowsAreAsMany()
     p.features = 19;
     p.tokens = 17;
     const Weight weight = kernel_data::randomWeight(p.type, p.features, p.columns, 5);
-    const float factor = p.type == DType::BF16 ? 1.0F : factorFor(weight.expanded());
+    const float factor = factorFor(p.type, weight.expanded());
     const std::string wrong = device_rig::underSchedules([&](StreamHandle stream) {
         std::string error;
         const std::vector<float> whole = multiply(p, weight, factor, 0, p.tokens, stream, error);
@@ -359,6 +388,41 @@ void TestCudaProducts::fewRowsAreAsMany()
         return error;
     });
     QVERIFY2(wrong.empty(), wrong.c_str());
+}
+
+/// Several matrices of W8A8 in one launch, one with scales of rows: as one after the other.
+void TestCudaProducts::headsOfBothKindsOfScales()
+{
+    constexpr int heads = 2;
+    Products p;
+    p.type = DType::W8A8;
+    p.features = 21;
+    p.columns = 160;
+    const DeviceWeight blocks(weightOf(p));
+    p.rowScales = true;
+    const DeviceWeight rows(weightOf(p));
+    for (const int tokens : {3, 18}) {
+        p.tokens = tokens * heads;
+        const std::string wrong = device_rig::underSchedules([&](StreamHandle stream) -> std::string {
+            const DeviceArray<WeightView> views(std::vector<WeightView>{blocks.view(), rows.view()});
+            const Rows x(p.tokens, p.columns, xOf(p));
+            const Rounded rounded(x.span(), blocks.view().columns, nullptr, 0.0F, stream);
+            const Rows out(p.tokens, p.features);
+            launchHeadProducts({p.type, views.data(), p.features, blocks.view().columns}, heads, rounded.rows(),
+                               out.span(), stream);
+            const Rows first(p.tokens, p.features);
+            const Rows second(p.tokens, p.features);
+            launchProducts(blocks.view(), rounded.rows(), {first.span(), nullptr, false}, stream);
+            launchProducts(rows.view(), rounded.rows(), {second.span(), nullptr, false}, stream);
+            std::vector<float> wanted = first.values();
+            const std::vector<float> odd = second.values();
+            for (std::size_t i = 0; i < wanted.size(); ++i)
+                if (i / static_cast<std::size_t>(p.features) % heads == 1)
+                    wanted[i] = odd[i];
+            return out.restIntact() ? device_rig::compareBits(out.values(), wanted) : "borders were written to";
+        });
+        QVERIFY2(wrong.empty(), wrong.c_str());
+    }
 }
 
 void TestCudaProducts::floatProductsAreSumsByAscendingColumn()
@@ -388,99 +452,17 @@ void TestCudaProducts::floatProductsAreSumsByAscendingColumn()
     QVERIFY2(wrong.empty(), wrong.c_str());
 }
 
-void TestCudaProducts::cast_data()
-{
-    QTest::addColumn<int>("columns");
-    QTest::addColumn<bool>("bf16");
-    QTest::addColumn<bool>("ordered");
-    for (const int columns : {37, 1, 32, 300})
-        for (const bool bf16 : {false, true})
-            if (!device_rig::smallOnly() || columns == 37)
-                QTest::addRow("%d %s", columns, bf16 ? "bf16" : "f16") << columns << bf16 << (columns > 32);
-}
-
-void TestCudaProducts::cast()
-{
-    QFETCH(int, columns);
-    QFETCH(bool, bf16);
-    QFETCH(bool, ordered);
-    constexpr int tokens = 5;
-    const auto n = static_cast<std::size_t>(columns);
-    std::vector<float> x = kernel_data::randomFloats(tokens * n, 3);
-    for (std::size_t i = 0; i < x.size(); ++i)
-        x[i] *= std::ldexp(1.0F, static_cast<int>(i / n) * 30 - 60);
-    std::fill(x.begin() + 2 * columns, x.begin() + 3 * columns, 0.0F);
-    x[3 * n] *= 100.0F; // the largest in the first and in the last warp
-    x[5 * n - 1] *= 100.0F;
-    std::vector<int> order(n);
-    std::iota(order.begin(), order.end(), 0);
-    std::shuffle(order.begin(), order.end(), std::mt19937(1));
-    const auto padded = static_cast<std::size_t>(wholeColumns(columns));
-    const std::size_t terms = bf16 ? 2 : 1;
-    const std::string wrong = device_rig::underSchedules([&](StreamHandle stream) -> std::string {
-        const Rows rows(tokens, columns, x);
-        const DeviceArray<int> deviceOrder(order);
-        const Cast cast(rows.span(), static_cast<int>(padded), bf16, ordered ? deviceOrder.data() : nullptr, stream);
-        if (!cast.bordersIntact() || !deviceOrder.equals(order) || rows.values() != x)
-            return "something was written outside of the cast rows";
-        for (std::size_t row = 0; row < tokens; ++row) {
-            float largest = 0.0F;
-            for (std::size_t i = 0; i < n; ++i)
-                largest = std::max(largest, std::fabs(x[row * n + i]));
-            const float scale = largest > 0.0F ? std::ldexp(1.0F, std::ilogb(largest) + 1) : 1.0F;
-            if (cast.scales()[row] != scale)
-                return "scale " + std::to_string(cast.scales()[row]) + ", wanted " + std::to_string(scale);
-            for (std::size_t i = 0; i < padded; ++i) {
-                const float value =
-                    i < n ? x[row * n + (ordered ? static_cast<std::size_t>(order[i]) : i)] / scale : 0.0F;
-                const std::uint16_t number = bf16 ? floatToBf16(value) : floatToHalf(value);
-                const std::uint16_t rest =
-                    floatToBf16(value - std::bit_cast<float>(static_cast<std::uint32_t>(number) << 16));
-                const std::size_t at = row * terms * padded + i;
-                if (cast.numbers()[at] != number || (bf16 && cast.numbers()[at + padded] != rest))
-                    return "row " + std::to_string(row) + ", column " + std::to_string(i) + " is wrong";
-            }
-        }
-        return {};
-    });
-    QVERIFY2(wrong.empty(), wrong.c_str());
-}
-
-/// Rows whose largest number is next to the ends of float's range, and rows with an infinity or a NaN.
-void TestCudaProducts::castOfExtremes()
-{
-    constexpr float inf = std::numeric_limits<float>::infinity();
-    const std::vector<float> x{
-        std::ldexp(1.5F, 125),  1.0F, std::ldexp(1.5F, 126),  -1.0F, std::ldexp(-1.5F, 127), 0.0F, inf, -1.0F,
-        std::ldexp(1.0F, -120), 0.0F, std::ldexp(1.0F, -149), 0.0F,  std::nanf(""),          2.0F};
-    const std::string wrong = device_rig::underSchedules([&](StreamHandle stream) -> std::string {
-        const Rows rows(7, 2, x);
-        const Cast cast(rows.span(), 32, false, nullptr, stream);
-        for (std::size_t row = 0; row < 7; ++row) {
-            for (std::size_t i = 0; i < 2; ++i) {
-                const float value = x[row * 2 + i];
-                const float found = halfToFloat(cast.numbers()[row * 32 + i]) * cast.scales()[row];
-                // What is far below the largest number of its row may be lost, and rows of tiny numbers altogether.
-                const bool same = std::isnan(value) ? std::isnan(found)
-                    : std::isinf(value)             ? found == value
-                    : i == 1 || row == 5            ? std::fabs(found) <= std::fabs(value)
-                                                    : std::fabs(found - value) <= std::fabs(value) * 0.0005F;
-                if (!same)
-                    return "row " + std::to_string(row) + ", column " + std::to_string(i) + " is "
-                        + std::to_string(found) + ", wanted " + std::to_string(value);
-            }
-        }
-        return {};
-    });
-    QVERIFY2(wrong.empty(), wrong.c_str());
-}
-
 void TestCudaProducts::embed()
 {
     QFETCH(int, type);
     const auto dtype = static_cast<DType>(type);
     const int columns = columnsNear(dtype, 300);
-    const Weight weight = kernel_data::randomWeight(dtype, 11, columns, 5);
+    Products table; // of W8A8 with one scale for each row: other places than blocks
+    table.type = dtype;
+    table.features = 11;
+    table.columns = columns;
+    table.rowScales = dtype == DType::W8A8;
+    const Weight weight = weightOf(table);
     const std::vector<float> weights = weight.expanded();
     constexpr int firstRow = 100;
     const std::vector<int> ids{103, 100, 110, 99, 111, 103, 0}; // three of them of other parts
@@ -500,11 +482,11 @@ void TestCudaProducts::embed()
             }
         }
         const std::string wrong = device_rig::underSchedules([&](StreamHandle stream) -> std::string {
-            const DeviceWeight table(weight);
+            const DeviceWeight matrix(weight);
             const DeviceArray<int> deviceIds(ids);
             const DeviceArray<int> deviceOrder(order);
             const Rows out(static_cast<int>(ids.size()), columns, start);
-            launchEmbed(table.view(), deviceIds.data(), firstRow, ordered ? deviceOrder.data() : nullptr, out.span(),
+            launchEmbed(matrix.view(), deviceIds.data(), firstRow, ordered ? deviceOrder.data() : nullptr, out.span(),
                         stream);
             return out.restIntact() ? device_rig::compareBits(out.values(), wanted) : "borders were written to";
         });

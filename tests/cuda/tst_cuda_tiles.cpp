@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Tiles without tensor cores, as other GPUs than NVIDIA's run them: the same numbers to the bit as the instructions.
+// What tensor cores multiply: activations cast to halves or rounded to int8; and tiles without tensor cores, as other
+// GPUs than NVIDIA's run them: the same numbers to the bit as the instructions.
 #include "kernels/cuda/plain_tiles.h"
 #include "kernels/cuda/ptx.h"
-#include "tests/cuda/device_rig.h"
+#include "tests/cuda/device_weight.h"
 
 #include <QTest>
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
 #include <random>
 
+using namespace kernels;
+using device_rig::Cast;
 using device_rig::DeviceArray;
+using device_rig::Rounded;
+using device_rig::Rows;
 using kernels::cuda::StreamHandle;
 
 namespace {
@@ -126,7 +136,160 @@ private slots:
         QCOMPARE(compare(in, matrices<false, true>, matrices<false, false>), std::string());
         QCOMPARE(compare(in, matrices<true, true>, matrices<true, false>), std::string());
     }
+    void cast_data();
+    void cast();
+    void castOfExtremes();
+    void rounding();
+    void roundingOfExtremes();
 };
+
+void TestCudaTiles::cast_data()
+{
+    QTest::addColumn<int>("columns");
+    QTest::addColumn<bool>("bf16");
+    QTest::addColumn<bool>("ordered");
+    for (const int columns : {37, 1, 32, 300})
+        for (const bool bf16 : {false, true})
+            if (!device_rig::smallOnly() || columns == 37)
+                QTest::addRow("%d %s", columns, bf16 ? "bf16" : "f16") << columns << bf16 << (columns > 32);
+}
+
+void TestCudaTiles::cast()
+{
+    QFETCH(int, columns);
+    QFETCH(bool, bf16);
+    QFETCH(bool, ordered);
+    constexpr int tokens = 5;
+    const auto n = static_cast<std::size_t>(columns);
+    std::vector<float> x = kernel_data::randomFloats(tokens * n, 3);
+    for (std::size_t i = 0; i < x.size(); ++i)
+        x[i] *= std::ldexp(1.0F, static_cast<int>(i / n) * 30 - 60);
+    std::fill(x.begin() + 2 * columns, x.begin() + 3 * columns, 0.0F);
+    x[3 * n] *= 100.0F; // the largest in the first and in the last warp
+    x[5 * n - 1] *= 100.0F;
+    std::vector<int> order(n);
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), std::mt19937(1));
+    const auto padded = static_cast<std::size_t>(kernels::cuda::wholeColumns(columns));
+    const std::size_t terms = bf16 ? 2 : 1;
+    const std::string wrong = device_rig::underSchedules([&](StreamHandle stream) -> std::string {
+        const Rows rows(tokens, columns, x);
+        const DeviceArray<int> deviceOrder(order);
+        const Cast cast(rows.span(), static_cast<int>(padded), bf16, ordered ? deviceOrder.data() : nullptr, stream);
+        if (!cast.bordersIntact() || !deviceOrder.equals(order) || rows.values() != x)
+            return "something was written outside of the cast rows";
+        for (std::size_t row = 0; row < tokens; ++row) {
+            float largest = 0.0F;
+            for (std::size_t i = 0; i < n; ++i)
+                largest = std::max(largest, std::fabs(x[row * n + i]));
+            const float scale = largest > 0.0F ? std::ldexp(1.0F, std::ilogb(largest) + 1) : 1.0F;
+            if (cast.scales()[row] != scale)
+                return "scale " + std::to_string(cast.scales()[row]) + ", wanted " + std::to_string(scale);
+            for (std::size_t i = 0; i < padded; ++i) {
+                const float value =
+                    i < n ? x[row * n + (ordered ? static_cast<std::size_t>(order[i]) : i)] / scale : 0.0F;
+                const std::uint16_t number = bf16 ? floatToBf16(value) : floatToHalf(value);
+                const std::uint16_t rest =
+                    floatToBf16(value - std::bit_cast<float>(static_cast<std::uint32_t>(number) << 16));
+                const std::size_t at = row * terms * padded + i;
+                if (cast.numbers()[at] != number || (bf16 && cast.numbers()[at + padded] != rest))
+                    return "row " + std::to_string(row) + ", column " + std::to_string(i) + " is wrong";
+            }
+        }
+        return {};
+    });
+    QVERIFY2(wrong.empty(), wrong.c_str());
+}
+
+/// Rows whose largest number is next to the ends of float's range, and rows with an infinity or a NaN.
+void TestCudaTiles::castOfExtremes()
+{
+    constexpr float inf = std::numeric_limits<float>::infinity();
+    const std::vector<float> x{
+        std::ldexp(1.5F, 125),  1.0F, std::ldexp(1.5F, 126),  -1.0F, std::ldexp(-1.5F, 127), 0.0F, inf, -1.0F,
+        std::ldexp(1.0F, -120), 0.0F, std::ldexp(1.0F, -149), 0.0F,  std::nanf(""),          2.0F};
+    const std::string wrong = device_rig::underSchedules([&](StreamHandle stream) -> std::string {
+        const Rows rows(7, 2, x);
+        const Cast cast(rows.span(), 32, false, nullptr, stream);
+        for (std::size_t row = 0; row < 7; ++row) {
+            for (std::size_t i = 0; i < 2; ++i) {
+                const float value = x[row * 2 + i];
+                const float found = halfToFloat(cast.numbers()[row * 32 + i]) * cast.scales()[row];
+                // What is far below the largest number of its row may be lost, and rows of tiny numbers altogether.
+                const bool same = std::isnan(value) ? std::isnan(found)
+                    : std::isinf(value)             ? found == value
+                    : i == 1 || row == 5            ? std::fabs(found) <= std::fabs(value)
+                                                    : std::fabs(found - value) <= std::fabs(value) * 0.0005F;
+                if (!same)
+                    return "row " + std::to_string(row) + ", column " + std::to_string(i) + " is "
+                        + std::to_string(found) + ", wanted " + std::to_string(value);
+            }
+        }
+        return {};
+    });
+    QVERIFY2(wrong.empty(), wrong.c_str());
+}
+
+/// To int8, with the scale of a row or one for all.
+void TestCudaTiles::rounding()
+{
+    constexpr int tokens = 4;
+    constexpr int columns = 203;
+    constexpr std::size_t padded = 256;
+    std::vector<float> x = kernel_data::randomFloats(tokens * columns, 3);
+    std::fill(x.begin() + columns, x.begin() + 2 * columns, 0.0F);
+    x[0] = -1.5F; // the largest in the first thread and in the last column
+    x[3 * columns - 1] = 7.0F;
+    std::vector<int> order(columns);
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), std::mt19937(1));
+    for (const float fixedScale : {0.0F, 0.004F}) {
+        const std::vector<float> wanted = device_rig::roundedRows(x, columns, fixedScale);
+        const std::string wrong = device_rig::underSchedules([&](StreamHandle stream) -> std::string {
+            const Rows rows(tokens, columns, x);
+            const DeviceArray<int> deviceOrder(order);
+            const bool ordered = fixedScale == 0.0F;
+            const Rounded rounded(rows.span(), padded, ordered ? deviceOrder.data() : nullptr, fixedScale, stream);
+            if (!rounded.bordersIntact() || rows.values() != x)
+                return "something was written outside of the rounded rows";
+            for (std::size_t i = 0; i < tokens * padded; ++i) {
+                const std::size_t row = i / padded;
+                const std::size_t column = i % padded;
+                const float found = static_cast<float>(rounded.numbers()[i]) * rounded.scales()[row];
+                const std::size_t from = ordered && column < columns ? static_cast<std::size_t>(order[column]) : column;
+                if (found != (column < columns ? wanted[row * columns + from] : 0.0F))
+                    return "row " + std::to_string(row) + ", column " + std::to_string(column) + " is "
+                        + std::to_string(found);
+            }
+            return {};
+        });
+        QVERIFY2(wrong.empty(), wrong.c_str());
+    }
+}
+
+/// Rows with an infinity or a NaN are marked as such, those of tiny numbers are zeros, and a scale that the file has
+/// cuts what is beyond it.
+void TestCudaTiles::roundingOfExtremes()
+{
+    constexpr float inf = std::numeric_limits<float>::infinity();
+    const std::vector<float> x{inf, 1.0F, std::nanf(""), 1.0F, 1e-37F, 0.0F, 3e38F, -1e38F, 0.5F, -900.0F};
+    const std::string wrong = device_rig::underSchedules([&](StreamHandle stream) -> std::string {
+        const Rows rows(5, 2, x);
+        const Rounded own(rows.span(), 128, nullptr, 0.0F, stream);
+        const Rounded fixed(rows.span(), 128, nullptr, 0.25F, stream);
+        for (const std::size_t row : {0U, 1U})
+            if (!std::isnan(own.scales()[row]) || !std::isnan(fixed.scales()[row]))
+                return "row " + std::to_string(row) + " hides what is no number";
+        if (own.numbers()[2 * 128] != 0 || !(std::fabs(own.scales()[2]) < 1e-30F))
+            return "tiny numbers are not zeros";
+        if (own.numbers()[3 * 128] != 127 || own.numbers()[3 * 128 + 1] != -42)
+            return "huge numbers are wrong";
+        if (fixed.numbers()[4 * 128] != 2 || fixed.numbers()[4 * 128 + 1] != -127 || fixed.scales()[4] != 0.25F)
+            return "the scale of the file is not kept";
+        return {};
+    });
+    QVERIFY2(wrong.empty(), wrong.c_str());
+}
 
 QTEST_GUILESS_MAIN(TestCudaTiles)
 #include "tst_cuda_tiles.moc"

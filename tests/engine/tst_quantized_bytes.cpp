@@ -107,6 +107,7 @@ private slots:
     void float8PartialBlocks();
     void float8Senses();
     void bytesWithScales();
+    void int8Activations();
     void fiveBitExponents();
     void int8Rows();
     void levels_data();
@@ -214,6 +215,35 @@ void QuantizedBytesTest::bytesWithScales()
                      return static_cast<float>(number(row, k, 8) - 128 - taken) * scale(row, 0);
                  }));
     }
+}
+
+/// Symmetric weights that the configuration wants beside int8 activations have a type of their own.
+void QuantizedBytesTest::int8Activations()
+{
+    const std::vector<std::int8_t> numbers(static_cast<std::size_t>(rows * columns), 5);
+    const auto folderWith = [&](std::vector<float> inputScale, std::int8_t zero) {
+        Folder folder;
+        folder.file.add("m.weight", "I8", {rows, columns}, numbers);
+        folder.file.add("m.weight_scale", "F16", {1}, std::vector<std::uint16_t>{0x3800}); // 0.5
+        folder.file.add("m.weight_zero_point", "I8", {1}, std::vector<std::int8_t>{zero});
+        if (!inputScale.empty())
+            folder.file.add("m.input_scale", "F32", {static_cast<std::int64_t>(inputScale.size())}, inputScale);
+        return folder;
+    };
+    QuantizedScheme scheme = compressed(8, 0);
+    scheme.int8Activations = true;
+    Folder plain = folderWith({}, 0);
+    const QuantizedMatrix matrix = plain.read(scheme);
+    QCOMPARE(matrix.type, DType::W8A8);
+    QCOMPARE(matrix.activationScale, 0.0F);
+    QCOMPARE(expand(matrix), matrixOf([](std::int64_t, std::int64_t) { return 2.5F; }));
+    QCOMPARE(folderWith({}, 3).read(scheme).type, DType::INT8Z);
+    QCOMPARE(plain.read(compressed(8, 0)).type, DType::Q8_0);
+    scheme.fixedActivations = true;
+    QCOMPARE(folderWith({0.125F}, 0).read(scheme).activationScale, 0.125F);
+    QVERIFY(plain.refusal(scheme).contains(QStringLiteral("\"m.input_scale\", which is missing")));
+    QVERIFY(folderWith({0.1F, 0.2F}, 0).refusal(scheme).contains(QStringLiteral("has 2 numbers, wanted one")));
+    QVERIFY(folderWith({-1.0F}, 0).refusal(scheme).contains(QStringLiteral("wanted a scale above 0")));
 }
 
 /// E5M2 is the upper half of a half.

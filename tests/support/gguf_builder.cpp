@@ -105,6 +105,7 @@ std::uint32_t GgufBuilder::typeNumber(kernels::DType type)
     case DType::INT3:
     case DType::INT4:
     case DType::INT8:
+    case DType::W8A8:
     case DType::INT8Z:
     case DType::FP8:
     case DType::FP8_E5M2:

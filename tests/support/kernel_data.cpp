@@ -40,6 +40,7 @@ std::vector<std::size_t> halfPlaces(DType type)
     case DType::INT3:
     case DType::INT4:
     case DType::INT8:
+    case DType::W8A8:
     case DType::INT8Z:
     case DType::FP8:
     case DType::FP8_E5M2:
@@ -152,12 +153,12 @@ void fillFloats(Weight &weight, std::mt19937 &random, Scales scales)
 const std::vector<DType> &weightTypes()
 {
     static const std::vector<DType> types{
-        DType::F32,      DType::F16,   DType::BF16,    DType::Q4_0,    DType::Q4_1,     DType::Q5_0,   DType::Q5_1,
-        DType::Q8_0,     DType::Q2_K,  DType::Q3_K,    DType::Q4_K,    DType::Q5_K,     DType::Q6_K,   DType::IQ4_NL,
-        DType::IQ4_XS,   DType::MXFP4, DType::IQ1_S,   DType::IQ1_M,   DType::IQ2_XXS,  DType::IQ2_XS, DType::IQ2_S,
-        DType::IQ3_XXS,  DType::IQ3_S, DType::TQ1_0,   DType::TQ2_0,   DType::NVFP4,    DType::INT2,   DType::INT3,
-        DType::INT4,     DType::INT8,  DType::INT8Z,   DType::FP8,     DType::FP8_E5M2, DType::NF4,    DType::NF4_F16,
-        DType::NF4_BF16, DType::FP4,   DType::FP4_F16, DType::FP4_BF16};
+        DType::F32,     DType::F16,      DType::BF16,  DType::Q4_0,    DType::Q4_1,    DType::Q5_0,     DType::Q5_1,
+        DType::Q8_0,    DType::Q2_K,     DType::Q3_K,  DType::Q4_K,    DType::Q5_K,    DType::Q6_K,     DType::IQ4_NL,
+        DType::IQ4_XS,  DType::MXFP4,    DType::IQ1_S, DType::IQ1_M,   DType::IQ2_XXS, DType::IQ2_XS,   DType::IQ2_S,
+        DType::IQ3_XXS, DType::IQ3_S,    DType::TQ1_0, DType::TQ2_0,   DType::NVFP4,   DType::INT2,     DType::INT3,
+        DType::INT4,    DType::INT8,     DType::W8A8,  DType::INT8Z,   DType::FP8,     DType::FP8_E5M2, DType::NF4,
+        DType::NF4_F16, DType::NF4_BF16, DType::FP4,   DType::FP4_F16, DType::FP4_BF16};
     return types;
 }
 
