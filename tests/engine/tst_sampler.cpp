@@ -424,11 +424,14 @@ private slots:
         SamplingParams nucleus = off();
         nucleus.topP = 0.9;
         const auto perRow = [&](const SamplingParams &params) {
-            QElapsedTimer timer;
-            timer.start();
-            for (std::uint64_t seed = 0; seed < 8; ++seed)
+            double best = std::numeric_limits<double>::infinity(); // others may take the processor meanwhile
+            for (std::uint64_t seed = 0; seed < 8; ++seed) {
+                QElapsedTimer timer;
+                timer.start();
                 (void)sampler.sample(values, params, {}, seed);
-            return static_cast<double>(timer.nsecsElapsed()) / 8e6;
+                best = std::min(best, static_cast<double>(timer.nsecsElapsed()) / 1e6);
+            }
+            return best;
         };
         const double greedyMs = perRow(greedy);
         const double usualMs = perRow(usual);
