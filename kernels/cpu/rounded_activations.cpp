@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 
 namespace kernels {
 
@@ -14,15 +13,21 @@ namespace {
 constexpr int roundRowsPerPart = 8;
 constexpr std::int64_t blocksPerOutlier = 3; // one block of so many gets an outlier
 
-/// Whole numbers in the order of scale, and of the lower block among equal ones.
-std::uint64_t keyOf(float scale, std::int64_t block)
+/// A number that `wanted` of `keys`, none of them negative, reach, or the largest one that more of them reach; 0 when
+/// fewer are above 0. Sorting a few dozen mispredicts branches for longer than this takes.
+std::int32_t reachedBy(const std::int32_t *keys, std::int64_t count, std::int64_t wanted)
 {
-    return std::uint64_t{std::bit_cast<std::uint32_t>(scale)} << 32 | (0xffffffffU - static_cast<std::uint32_t>(block));
-}
-
-std::int32_t blockOf(std::uint64_t key)
-{
-    return static_cast<std::int32_t>(0xffffffffU - static_cast<std::uint32_t>(key));
+    std::int32_t reached = 0;
+    for (int bit = 30; bit >= 0; --bit) {
+        const std::int32_t more = reached | std::int32_t{1} << bit;
+        std::int32_t reaching = 0;
+        for (std::int64_t i = 0; i < count; ++i)
+            reaching += keys[i] >= more ? 1 : 0;
+        if (reaching == wanted)
+            return more;
+        reached = reaching > wanted ? more : reached;
+    }
+    return reached;
 }
 
 } // namespace
@@ -36,7 +41,8 @@ void RoundedActivations::reserve(std::int64_t rows, std::int64_t tiles, std::int
     m_numbers = m_numberMemory.reserve<std::int8_t>(all * blockWidth);
     m_blocks = m_blockMemory.reserve<BlockRecord>(all);
     m_halves = halves ? m_halfMemory.reserve<HalfRecord>(all * 2) : nullptr;
-    m_keys = m_keyMemory.reserve<std::uint64_t>(static_cast<std::size_t>(threads * blocks));
+    m_keys = m_keyMemory.reserve<std::int32_t>(static_cast<std::size_t>(threads * blocks));
+    m_seen = m_seenMemory.reserve<std::uint64_t>(static_cast<std::size_t>(threads * blocks));
     m_placeOf = m_placeOfMemory.reserve<std::int32_t>(static_cast<std::size_t>(threads * blocks * blockWidth));
     m_counts = m_countMemory.reserve<std::int32_t>(static_cast<std::size_t>(rows));
     m_places = m_placeMemory.reserve<std::int32_t>(outliers);
@@ -60,7 +66,7 @@ void RoundedActivations::round(const LevelKernels &level, ThreadPool &pool, cons
              [&](int part, int thread) { listColumns(tiles[static_cast<std::size_t>(part)], part, thread); });
 }
 
-void RoundedActivations::roundRow(const LevelKernels &level, const float *x, std::int64_t row, std::uint64_t *keys)
+void RoundedActivations::roundRow(const LevelKernels &level, const float *x, std::int64_t row, std::int32_t *keys)
 {
     const std::int64_t at = row * m_blocksPerRow;
     level.quantizeRow(x, static_cast<int>(m_blocksPerRow * blockWidth), m_numbers + at * blockWidth, m_blocks + at,
@@ -78,21 +84,24 @@ void RoundedActivations::roundRow(const LevelKernels &level, const float *x, std
     }
 }
 
-std::int64_t RoundedActivations::chooseBlocks(std::int64_t row, std::uint64_t *keys, std::int32_t *chosen) const
+std::int64_t RoundedActivations::chooseBlocks(std::int64_t row, std::int32_t *keys, std::int32_t *chosen) const
 {
     const BlockRecord *records = m_blocks + row * m_blocksPerRow;
-    std::uint64_t *last = keys;
+    for (std::int64_t block = 0; block < m_blocksPerRow; ++block) // bits of a scale have its order
+        keys[block] = records[block].scale > 0.0F ? std::bit_cast<std::int32_t>(records[block].scale) : 0; // NaN: 0
+    const std::int32_t least = reachedBy(keys, m_blocksPerRow, m_mostPerRow);
+    std::int64_t above = 0;
+    for (std::int64_t block = 0; block < m_blocksPerRow; ++block)
+        above += keys[block] > least ? 1 : 0;
+    std::int64_t equal = least > 0 ? m_mostPerRow - above : 0; // of those that reach it just so, the first ones
+    std::int64_t count = 0;
     for (std::int64_t block = 0; block < m_blocksPerRow; ++block) {
-        if (records[block].scale > 0.0F) // not NaN either
-            *last++ = keyOf(records[block].scale, block);
+        const bool same = keys[block] == least && equal > 0;
+        equal -= same ? 1 : 0;
+        if (same || keys[block] > least)
+            chosen[count++] = static_cast<std::int32_t>(block);
     }
-    if (last - keys > m_mostPerRow) {
-        std::nth_element(keys, keys + m_mostPerRow, last, std::greater{});
-        last = keys + m_mostPerRow;
-    }
-    std::transform(keys, last, chosen, blockOf);
-    std::sort(chosen, chosen + (last - keys));
-    return last - keys;
+    return count;
 }
 
 /// Lists the columns of a tile's outliers, and replaces each outlier's column by its place in that list.
@@ -100,7 +109,7 @@ void RoundedActivations::listColumns(const RowRange &range, std::int64_t index, 
 
 {
     std::int32_t *placeOf = m_placeOf + thread * m_blocksPerRow * blockWidth;
-    std::uint64_t *seen = m_keys + thread * m_blocksPerRow; // a bit for each column
+    std::uint64_t *seen = m_seen + thread * m_blocksPerRow; // a bit for each column
     const std::int64_t words = (m_blocksPerRow + 1) / 2;
     const auto overAll = [&](auto body) {
         for (std::int64_t row = range.first; row < range.first + range.rows; ++row) {

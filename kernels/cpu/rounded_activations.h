@@ -37,9 +37,9 @@ public:
 private:
     void reserve(std::int64_t rows, std::int64_t tiles, std::int64_t blocks, bool halves, int threads);
     /// `keys` [blocks per row] is scratch.
-    void roundRow(const LevelKernels &level, const float *x, std::int64_t row, std::uint64_t *keys);
+    void roundRow(const LevelKernels &level, const float *x, std::int64_t row, std::int32_t *keys);
     /// Chooses blocks of a row; returns how many.
-    std::int64_t chooseBlocks(std::int64_t row, std::uint64_t *keys, std::int32_t *chosen) const;
+    std::int64_t chooseBlocks(std::int64_t row, std::int32_t *keys, std::int32_t *chosen) const;
     void listColumns(const RowRange &range, std::int64_t index, int thread);
 
     std::int64_t m_blocksPerRow = 0;
@@ -48,6 +48,7 @@ private:
     AlignedMemory m_blockMemory;
     AlignedMemory m_halfMemory;
     AlignedMemory m_keyMemory;
+    AlignedMemory m_seenMemory;
     AlignedMemory m_placeOfMemory;
     AlignedMemory m_countMemory;
     AlignedMemory m_placeMemory;
@@ -57,7 +58,8 @@ private:
     std::int8_t *m_numbers = nullptr;  ///< [rows, columns]
     BlockRecord *m_blocks = nullptr;   ///< [rows, blocks per row]
     HalfRecord *m_halves = nullptr;    ///< [rows, 2 x blocks per row] or null
-    std::uint64_t *m_keys = nullptr;   ///< [threads, blocks per row], scratch
+    std::int32_t *m_keys = nullptr;    ///< [threads, blocks per row], scratch
+    std::uint64_t *m_seen = nullptr;   ///< [threads, blocks per row], scratch
     std::int32_t *m_placeOf = nullptr; ///< [threads, columns], scratch
     std::int32_t *m_counts = nullptr;  ///< [rows], outliers of each
     std::int32_t *m_places = nullptr;  ///< [rows, most per row], their columns, then the places of those in the list
