@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-/// The only place with inline PTX. Every wrapper has its meaning for the emulator beside it (those of whole warps in
-/// ptx_emulated.h). Source: NVIDIA, PTX ISA 9.0, sections 9.7.9 (cp.async), 9.7.14 (mma, ldmatrix), 8 (memory model).
+/// The only place with inline PTX, but for flags (ptx_flags.h). Every wrapper has its meaning for the emulator beside
+/// it (those of whole warps in ptx_emulated.h). Source: NVIDIA, PTX ISA 9.0, sections 9.7.9 (cp.async), 9.7.14 (mma,
+/// ldmatrix).
 
 #include "kernels/simt/simt.h"
 
@@ -269,40 +270,8 @@ __device__ __forceinline__ void mma16832(int (&d)[4], const std::uint32_t (&a)[4
 #endif
 }
 
-/// A flag of another block or device; what its writer released is seen after it. For polling loops: it lets others run.
-__device__ __forceinline__ std::uint32_t loadAcquire(const std::uint32_t *flag)
-{
-#if SIMT_EMULATED
-    simt::pollHint();
-    return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
-#else
-    std::uint32_t value;
-    asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
-    return value;
-#endif
-}
-
-__device__ __forceinline__ void storeRelease(std::uint32_t *flag, std::uint32_t value)
-{
-#if SIMT_EMULATED
-    __atomic_store_n(flag, value, __ATOMIC_RELEASE);
-#else
-    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
-#endif
-}
-
-/// Adds to a counter of this device, ordered with everything before and after it. Returns the old value.
-__device__ __forceinline__ std::uint32_t addAcquireRelease(std::uint32_t *counter, std::uint32_t value)
-{
-#if SIMT_EMULATED
-    return __atomic_fetch_add(counter, value, __ATOMIC_ACQ_REL);
-#else
-    std::uint32_t old;
-    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(old) : "l"(counter), "r"(value) : "memory");
-    return old;
-#endif
-}
-
 } // namespace ptx
+
+#include "kernels/cuda/ptx_flags.h"
 
 #endif
