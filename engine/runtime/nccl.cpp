@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/runtime/nccl.h"
 
-#include <dlfcn.h>
-#include <memory>
+#include "kernels/shared_library.h"
 
 namespace engine {
 
@@ -18,31 +17,20 @@ std::string versionText(int version)
         + std::to_string(version % 100);
 }
 
-template<typename Function> Function *symbol(void *library, const char *name)
-{
-    return reinterpret_cast<Function *>(dlsym(library, name));
-}
-
 } // namespace
 
 CollectiveLibrary openNccl(const std::string &library)
 {
-    const auto close = [](void *handle) { (void)dlclose(handle); };
-    const std::unique_ptr<void, decltype(close)> handle(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL), close);
-    if (!handle) {
-        const char *why = dlerror();
-        return {{}, std::string("NCCL was not found: ") + (why ? why : library.c_str())};
-    }
-    auto *getVersion = symbol<Result(int *)>(handle.get(), "ncclGetVersion");
-    if (!getVersion)
-        return {{}, "NCCL cannot be used: " + library + " has no ncclGetVersion"};
+    Result (*getVersion)(int *) = nullptr;
+    const char *(*errorText)(Result) = nullptr;
+    kernels::SharedLibrary file;
+    if (!file.open("NCCL", {&library, 1}, {{"ncclGetVersion", getVersion}, {"ncclGetErrorString", errorText, false}}))
+        return {{}, file.problem()};
     int version = 0;
-    if (const Result result = getVersion(&version); result != 0) {
-        auto *errorText = symbol<const char *(Result)>(handle.get(), "ncclGetErrorString");
+    if (const Result result = getVersion(&version); result != 0)
         return {{},
                 "NCCL cannot be used: " + library
                     + " does not tell its version: " + (errorText ? errorText(result) : std::to_string(result))};
-    }
     return {versionText(version), {}};
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/runtime/nvml.h"
 
+#include "kernels/shared_library.h"
+
 #include <array>
-#include <dlfcn.h>
 #include <map>
 #include <utility>
 
@@ -70,7 +71,7 @@ std::vector<std::string> throttleReasons(unsigned long long bits)
 } // namespace
 
 struct Nvml::Library {
-    void *handle = nullptr;
+    kernels::SharedLibrary file;
     bool started = false;
     Result (*init)() = nullptr;
     Result (*shutdown)() = nullptr;
@@ -105,42 +106,40 @@ struct Nvml::Library {
             freeEvents(events);
         if (started && shutdown)
             shutdown();
-        if (handle)
-            dlclose(handle);
     }
 
-    template<typename Function> void find(Function &function, const char *symbol) const
+    /// Figures whose function is missing are absent.
+    [[nodiscard]] bool open(const std::string &path)
     {
-        function = reinterpret_cast<Function>(dlsym(handle, symbol));
-    }
-
-    void findAll()
-    {
-        find(init, "nvmlInit_v2");
-        find(shutdown, "nvmlShutdown");
-        find(errorString, "nvmlErrorString");
-        find(driverVersion, "nvmlSystemGetDriverVersion");
-        find(count, "nvmlDeviceGetCount_v2");
-        find(handleByIndex, "nvmlDeviceGetHandleByIndex_v2");
-        find(name, "nvmlDeviceGetName");
-        find(memory, "nvmlDeviceGetMemoryInfo");
-        find(temperature, "nvmlDeviceGetTemperature");
-        find(power, "nvmlDeviceGetPowerUsage");
-        find(powerLimit, "nvmlDeviceGetEnforcedPowerLimit");
-        find(utilization, "nvmlDeviceGetUtilizationRates");
-        find(clock, "nvmlDeviceGetClockInfo");
-        find(fields, "nvmlDeviceGetFieldValues");
-        find(pcieThroughput, "nvmlDeviceGetPcieThroughput");
-        find(pcieGeneration, "nvmlDeviceGetCurrPcieLinkGeneration");
-        find(pcieLanes, "nvmlDeviceGetCurrPcieLinkWidth");
-        find(clockReasons, "nvmlDeviceGetCurrentClocksEventReasons");
-        if (!clockReasons) // drivers before 535
-            find(clockReasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
-        find(eccErrors, "nvmlDeviceGetTotalEccErrors");
-        find(makeEvents, "nvmlEventSetCreate");
-        find(registerEvents, "nvmlDeviceRegisterEvents");
-        find(waitEvents, "nvmlEventSetWait_v2");
-        find(freeEvents, "nvmlEventSetFree");
+        constexpr bool optional = false;
+        return file.open(
+            "NVML", {&path, 1},
+            {
+                {"nvmlInit_v2", init},
+                {"nvmlShutdown", shutdown, optional},
+                {"nvmlErrorString", errorString, optional},
+                {"nvmlSystemGetDriverVersion", driverVersion, optional},
+                {"nvmlDeviceGetCount_v2", count},
+                {"nvmlDeviceGetHandleByIndex_v2", handleByIndex},
+                {"nvmlDeviceGetName", name, optional},
+                {"nvmlDeviceGetMemoryInfo", memory, optional},
+                {"nvmlDeviceGetTemperature", temperature, optional},
+                {"nvmlDeviceGetPowerUsage", power, optional},
+                {"nvmlDeviceGetEnforcedPowerLimit", powerLimit, optional},
+                {"nvmlDeviceGetUtilizationRates", utilization, optional},
+                {"nvmlDeviceGetClockInfo", clock, optional},
+                {"nvmlDeviceGetFieldValues", fields, optional},
+                {"nvmlDeviceGetPcieThroughput", pcieThroughput, optional},
+                {"nvmlDeviceGetCurrPcieLinkGeneration", pcieGeneration, optional},
+                {"nvmlDeviceGetCurrPcieLinkWidth", pcieLanes, optional},
+                {"nvmlDeviceGetCurrentClocksEventReasons", clockReasons, optional},
+                {"nvmlDeviceGetCurrentClocksThrottleReasons", clockReasons, optional}, // drivers before 535
+                {"nvmlDeviceGetTotalEccErrors", eccErrors, optional},
+                {"nvmlEventSetCreate", makeEvents, optional},
+                {"nvmlDeviceRegisterEvents", registerEvents, optional},
+                {"nvmlEventSetWait_v2", waitEvents, optional},
+                {"nvmlEventSetFree", freeEvents, optional},
+            });
     }
 
     [[nodiscard]] std::string reason(Result result) const
@@ -173,14 +172,8 @@ struct Nvml::Library {
 Nvml::Nvml(const std::string &library)
     : m_library(std::make_unique<Library>())
 {
-    m_library->handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!m_library->handle) {
-        m_problem = "no NVIDIA driver (" + library + " was not found)";
-        return;
-    }
-    m_library->findAll();
-    if (!m_library->init || !m_library->count || !m_library->handleByIndex) {
-        m_problem = library + " lacks nvmlInit_v2, nvmlDeviceGetCount_v2 or nvmlDeviceGetHandleByIndex_v2";
+    if (!m_library->open(library)) {
+        m_problem = "no NVIDIA driver: " + m_library->file.problem();
         return;
     }
     const Result result = m_library->init();

@@ -2,9 +2,9 @@
 #include "kernels/cuda/cublas_lt.h"
 
 #include "kernels/error.h"
+#include "kernels/shared_library.h"
 
 #include <cstdint>
-#include <dlfcn.h>
 
 namespace kernels::cuda {
 
@@ -57,9 +57,8 @@ void check(Status status, const char *what)
 } // namespace
 
 struct CublasLt::Library {
-    void *file = nullptr;
+    SharedLibrary file;
     Handle handle = nullptr;
-    bool complete = true;
     Status (*create)(Handle *) = nullptr;
     Status (*destroy)(Handle) = nullptr;
     Status (*makeOperation)(Handle *, int, int) = nullptr;
@@ -80,58 +79,46 @@ struct CublasLt::Library {
     {
         if (handle != nullptr)
             destroy(handle);
-        if (file != nullptr)
-            dlclose(file);
     }
     Library(const Library &) = delete;
     Library &operator=(const Library &) = delete;
 
-    template<typename Function> void find(Function &function, const char *name)
+    [[nodiscard]] bool open(std::span<const std::string> names)
     {
-        function = reinterpret_cast<Function>(dlsym(file, name));
-        complete = complete && function != nullptr;
-    }
-
-    void findAll()
-    {
-        find(create, "cublasLtCreate");
-        find(destroy, "cublasLtDestroy");
-        find(makeOperation, "cublasLtMatmulDescCreate");
-        find(setOperation, "cublasLtMatmulDescSetAttribute");
-        find(destroyOperation, "cublasLtMatmulDescDestroy");
-        find(makeLayout, "cublasLtMatrixLayoutCreate");
-        find(destroyLayout, "cublasLtMatrixLayoutDestroy");
-        find(makePreference, "cublasLtMatmulPreferenceCreate");
-        find(setPreference, "cublasLtMatmulPreferenceSetAttribute");
-        find(destroyPreference, "cublasLtMatmulPreferenceDestroy");
-        find(choose, "cublasLtMatmulAlgoGetHeuristic");
-        find(multiply, "cublasLtMatmul");
+        return file.open("cuBLASLt", names,
+                         {
+                             {"cublasLtCreate", create},
+                             {"cublasLtDestroy", destroy},
+                             {"cublasLtMatmulDescCreate", makeOperation},
+                             {"cublasLtMatmulDescSetAttribute", setOperation},
+                             {"cublasLtMatmulDescDestroy", destroyOperation},
+                             {"cublasLtMatrixLayoutCreate", makeLayout},
+                             {"cublasLtMatrixLayoutDestroy", destroyLayout},
+                             {"cublasLtMatmulPreferenceCreate", makePreference},
+                             {"cublasLtMatmulPreferenceSetAttribute", setPreference},
+                             {"cublasLtMatmulPreferenceDestroy", destroyPreference},
+                             {"cublasLtMatmulAlgoGetHeuristic", choose},
+                             {"cublasLtMatmul", multiply},
+                         });
     }
 };
 
 CublasLt::CublasLt(std::span<const std::string> names)
     : m_library(std::make_unique<Library>())
 {
-    std::string tried;
-    for (const std::string &name : names) {
-        tried += (tried.empty() ? "" : ", ") + name;
-        m_library->file = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-        if (m_library->file != nullptr) {
-            m_name = name;
-            break;
-        }
-    }
-    if (m_library->file == nullptr)
-        throw Error(ErrorCode::NoDevice, "cuBLASLt was not found (" + tried + ")");
-    m_library->findAll();
-    if (!m_library->complete)
-        throw Error(ErrorCode::NoDevice, m_name + " lacks functions of cuBLASLt");
+    if (!m_library->open(names))
+        throw Error(ErrorCode::NoDevice, m_library->file.problem());
     const Status status = m_library->create(&m_library->handle);
     if (status != 0)
-        throw Error(ErrorCode::NoDevice, m_name + " did not start: status " + std::to_string(status));
+        throw Error(ErrorCode::NoDevice, name() + " did not start: status " + std::to_string(status));
 }
 
 CublasLt::~CublasLt() = default;
+
+const std::string &CublasLt::name() const
+{
+    return m_library->file.name();
+}
 
 /// The library counts along columns first: there the weights are [columns, features], x [columns, rows] and the result
 /// [features, rows].

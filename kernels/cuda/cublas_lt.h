@@ -30,7 +30,7 @@ public:
     CublasLt(const CublasLt &) = delete;
     CublasLt &operator=(const CublasLt &) = delete;
 
-    [[nodiscard]] const std::string &name() const { return m_name; }
+    [[nodiscard]] const std::string &name() const; ///< of the file
 
     static constexpr std::size_t workspaceBytes = std::size_t{32} << 20;
     /// Queues the product. `workspace` of workspaceBytes is its own until it is done. \throws Error Internal
@@ -39,7 +39,6 @@ public:
 private:
     struct Library;
     std::unique_ptr<Library> m_library;
-    std::string m_name;
 };
 
 } // namespace kernels::cuda

@@ -2,29 +2,53 @@
 // Products of many rows by cuBLASLt, which a stand-in plays, on the emulated device.
 #include "kernels/cuda/dense_products.h"
 #include "kernels/cuda/runtime.h"
+#include "kernels/shared_library.h"
 #include "tests/cuda/device_rig.h"
+#include "tests/cuda/watched_runtime.h"
+#include "tests/support/float_view.h"
 #include "tests/support/kernel_data.h"
 #include "tests/support/shared_data.h"
 
 #include <QTest>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
-#include <dlfcn.h>
+#include <functional>
+#include <map>
+#include <span>
 
 using namespace kernels;
+using kernel_data::viewOf;
 using kernel_data::Weight;
 
 namespace {
 
+/// A function of the stand-in besides those of cuBLASLt, called; what it sets stays while somebody has the library
+/// open.
+template<typename Function, typename... Arguments> auto callFake(const char *name, Arguments... arguments)
+{
+    kernels::SharedLibrary library;
+    const std::string path = FAKE_CUBLASLT;
+    Function *function = nullptr;
+    if (!library.open("the stand-in", {&path, 1}, {{name, function}}))
+        qFatal("%s", library.problem().c_str());
+    return function(arguments...);
+}
+
 /// Calls of the stand-in that count something.
 int countOf(const char *function)
 {
-    void *library = dlopen(FAKE_CUBLASLT, RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr)
-        return -1;
-    const int count = reinterpret_cast<int (*)()>(dlsym(library, function))();
-    dlclose(library);
-    return count;
+    return callFake<int()>(function);
+}
+
+/// Products become launches of one thread, so that they take part in what is captured.
+void queueOnDevice(void *stream, const std::function<void()> &work)
+{
+    simt::Launch launch;
+    launch.grid = launch.block = dim3(1, 1, 1);
+    launch.body = work;
+    simt::Emulator::of(static_cast<cudaStream_t>(stream)).run({launch}, false);
 }
 
 /// The library faster from 128 rows on.
@@ -40,10 +64,11 @@ int columnsOf()
 
 /// Notes are for `notes`, where there is one.
 std::unique_ptr<Ops> opsWith(const std::string &library, std::vector<std::string> *notes = nullptr,
-                             const cuda::ProductTimer &seconds = fastFrom128)
+                             const cuda::ProductTimer &seconds = fastFrom128,
+                             std::unique_ptr<cuda::Runtime> runtime = cuda::makeSimtRuntime({}))
 {
     return cuda::makeCudaOps(
-        cuda::makeSimtRuntime({}),
+        std::move(runtime),
         {true, {"libthere-is-none.so", library}, seconds, 16 * columnsOf() * 2, notes}); // 16 features a piece
 }
 
@@ -55,8 +80,8 @@ std::vector<float> linearOf(Ops &ops, const std::vector<WeightPart> &parts, cons
     std::vector<float> input = x;
     std::vector<float> out(static_cast<std::size_t>(rows * features), 0.5F);
     const auto stream = ops.makeStream();
-    const TensorView in = makeView(input.data(), DType::F32, std::int64_t{rows}, weight->columns());
-    const TensorView target = makeView(out.data(), DType::F32, std::int64_t{rows}, features);
+    const TensorView in = viewOf(input, rows, weight->columns());
+    const TensorView target = viewOf(out, rows, features);
     if (add)
         ops.linearAdd(*weight, in, target, bias, *stream);
     else
@@ -76,6 +101,7 @@ private slots:
     void sameProducts_data();
     void sameProducts();
     void fewRowsStayWithTheKernels();
+    void insideACapturedStep();
     void goesOnWithoutTheLibrary();
 };
 
@@ -144,7 +170,56 @@ void TestCudaDense::fewRowsStayWithTheKernels()
     QCOMPARE(countOf("fakeCublasLtProducts"), before);
 }
 
-/// No library, one that does not start, one that is no faster: the kernels do it all, and say why.
+/// A step is captured with its products: from its second time on they are done again with what is in memory by then.
+void TestCudaDense::insideACapturedStep()
+{
+    using Call = WatchedRuntime::Call;
+    constexpr int rows = 128;
+    constexpr int columns = 64;
+    constexpr int features = 80;
+    constexpr int pieces = 3;
+    std::map<Call, int> calls;
+    WatchedRuntime::Watch watch;
+    watch.before = [&](Call call) { ++calls[call]; };
+    const auto ops = opsWith(FAKE_CUBLASLT, nullptr, fastFrom128,
+                             std::make_unique<WatchedRuntime>(cuda::makeSimtRuntime({}), std::move(watch)));
+    callFake<void(decltype(&queueOnDevice))>("fakeCublasLtQueueWith", &queueOnDevice);
+    const auto kernelsAlone = cuda::makeCudaOps(cuda::makeSimtRuntime({}));
+    const Weight weight = kernel_data::randomWeight(DType::Q4_0, features, columns, 1);
+    const std::vector<float> bias = kernel_data::randomFloats(features, 4);
+    const auto packed = ops->pack(std::array{weight.part()});
+    std::vector<float> x(rows * columns);
+    std::vector<float> out(rows * features);
+    const auto stream = ops->makeStream();
+    const std::array<int, 1> numbers{}; // a step without inputs is not captured
+    const std::array<std::span<const std::byte>, 1> inputs{std::as_bytes(std::span(numbers))};
+    const auto step = [&] {
+        stream->runStep({rows, 1, 0}, inputs, [&] {
+            ops->linear(*packed, viewOf(x, rows, columns), viewOf(out, rows, features), bias.data(), *stream);
+        });
+    };
+    (void)stream->plan(true);
+    step();
+    (void)stream->plan(false);
+    const int allocated = calls[Call::Allocate];
+    const int before = countOf("fakeCublasLtProducts");
+    for (int i = 0; i < 2; ++i) {
+        std::ranges::copy(kernel_data::randomFloats(x.size(), static_cast<std::uint32_t>(10 + i)), x.begin());
+        step();
+        stream->synchronize();
+        QCOMPARE(countOf("fakeCublasLtProducts"), before + (i + 1) * pieces);
+        const std::string wrong = device_rig::compareRows(
+            out, linearOf(*kernelsAlone, {weight.part()}, x, rows, bias.data(), false), features, 1e-11);
+        QVERIFY2(wrong.empty(), wrong.c_str());
+    }
+    QCOMPARE(stream->takeCaptureFault(), std::string());
+    QCOMPARE(calls[Call::EndCapture], 1);
+    QCOMPARE(calls[Call::LaunchGraph], 1);
+    QCOMPARE(calls[Call::Allocate], allocated);
+    QCOMPARE(countOf("fakeCublasLtOpen"), 0);
+}
+
+/// No library, another one, one that does not start, one that is no faster: the kernels do it all, and say why.
 void TestCudaDense::goesOnWithoutTheLibrary()
 {
     const auto expect = [](const std::string &library, const std::string &why,
@@ -153,7 +228,13 @@ void TestCudaDense::goesOnWithoutTheLibrary()
         QVERIFY(opsWith(library, &notes, seconds)->deterministic());
         QCOMPARE(notes, std::vector<std::string>{why});
     };
-    expect("libnor-this.so", "cuBLASLt was not found (libthere-is-none.so, libnor-this.so)");
+    const std::string absent = ": cannot open shared object file: No such file or directory";
+    expect("libnor-this.so", "cuBLASLt was not found: libthere-is-none.so" + absent + "; libnor-this.so" + absent);
+    expect("libm.so.6",
+           "cuBLASLt cannot be used: libm.so.6 has no cublasLtCreate, cublasLtDestroy, cublasLtMatmulDescCreate, "
+           "cublasLtMatmulDescSetAttribute, cublasLtMatmulDescDestroy, cublasLtMatrixLayoutCreate, "
+           "cublasLtMatrixLayoutDestroy, cublasLtMatmulPreferenceCreate, cublasLtMatmulPreferenceSetAttribute, "
+           "cublasLtMatmulPreferenceDestroy, cublasLtMatmulAlgoGetHeuristic, cublasLtMatmul");
     expect(FAKE_CUBLASLT, FAKE_CUBLASLT " is no faster than Lathe's kernels and is not used",
            [](int, bool dense) { return dense ? 2.0 : 1.0; });
     setenv("FAKE_CUBLASLT_STATUS", "1", 1); // CUBLAS_STATUS_NOT_INITIALIZED: no driver

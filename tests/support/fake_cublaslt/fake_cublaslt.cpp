@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // A stand-in for libcublasLt.so on the memory of the host: matrices [rows, columns] that stand one column after the
-// other, halves with results in float, an algorithm that has to come back as it was given. FAKE_CUBLASLT_STATUS: what
-// starting it gives.
+// other, halves with results in float, an algorithm that has to come back as it was given. Products are computed at
+// once, or by a queue that a test gives. FAKE_CUBLASLT_STATUS: what starting it gives.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 
 namespace {
 
@@ -14,6 +15,9 @@ constexpr int InvalidValue = 7; // CUBLAS_STATUS_INVALID_VALUE
 constexpr std::uint64_t Marker = 0x1a7be;
 int g_products = 0;
 int g_open = 0; // descriptions
+/// Runs work in the order of a stream, at least once.
+using Queue = void (*)(void *stream, const std::function<void()> &work);
+Queue g_queue = [](void *, const std::function<void()> &work) { work(); };
 
 struct Operation {
     int transposeA = 0;
@@ -67,9 +71,28 @@ bool fits(const Operation &operation, const Layout &a, const Layout &b, const La
         && b.stride >= static_cast<std::int64_t>(b.rows) && d.stride >= static_cast<std::int64_t>(d.rows);
 }
 
+/// d = aᵀ b
+void multiply(const Layout &a, const void *aNumbers, const Layout &b, const void *bNumbers, const Layout &d, float *out)
+{
+    for (std::uint64_t column = 0; column < d.columns; ++column) {
+        for (std::uint64_t row = 0; row < d.rows; ++row) {
+            double sum = 0.0;
+            for (std::uint64_t k = 0; k < a.rows; ++k)
+                sum += static_cast<double>(numberAt(aNumbers, row * static_cast<std::uint64_t>(a.stride) + k))
+                    * static_cast<double>(numberAt(bNumbers, column * static_cast<std::uint64_t>(b.stride) + k));
+            out[column * static_cast<std::uint64_t>(d.stride) + row] = static_cast<float>(sum);
+        }
+    }
+}
+
 } // namespace
 
 extern "C" {
+
+void fakeCublasLtQueueWith(Queue queue)
+{
+    g_queue = queue;
+}
 
 int fakeCublasLtProducts()
 {
@@ -154,28 +177,23 @@ int cublasLtMatmulAlgoGetHeuristic(void *, void *operation, void *a, void *b, vo
 
 int cublasLtMatmul(void *, void *operation, const void *alpha, const void *a, void *aLayout, const void *b,
                    void *bLayout, const void *beta, const void *, void *, void *d, void *dLayout,
-                   const Algorithm *algorithm, void *workspace, std::size_t workspaceBytes, void *)
+                   const Algorithm *algorithm, void *workspace, std::size_t workspaceBytes, void *stream)
 {
-    const auto &first = *static_cast<Layout *>(aLayout);
-    const auto &second = *static_cast<Layout *>(bLayout);
-    const auto &out = *static_cast<Layout *>(dLayout);
+    const Layout first = *static_cast<Layout *>(aLayout);
+    const Layout second = *static_cast<Layout *>(bLayout);
+    const Layout out = *static_cast<Layout *>(dLayout);
     float factors[2];
     std::memcpy(&factors[0], alpha, sizeof(float));
     std::memcpy(&factors[1], beta, sizeof(float));
     if (!fits(*static_cast<Operation *>(operation), first, second, out) || factors[0] != 1.0F || factors[1] != 0.0F
         || algorithm->data[0] != Marker || workspace == nullptr || workspaceBytes == 0)
         return InvalidValue;
-    std::memset(workspace, 0xff, workspaceBytes);
-    for (std::uint64_t column = 0; column < out.columns; ++column) {
-        for (std::uint64_t row = 0; row < out.rows; ++row) {
-            double sum = 0.0;
-            for (std::uint64_t k = 0; k < first.rows; ++k)
-                sum += static_cast<double>(numberAt(a, row * static_cast<std::uint64_t>(first.stride) + k))
-                    * static_cast<double>(numberAt(b, column * static_cast<std::uint64_t>(second.stride) + k));
-            static_cast<float *>(d)[column * static_cast<std::uint64_t>(out.stride) + row] = static_cast<float>(sum);
-        }
-    }
-    ++g_products;
+    // Descriptions are gone by the time the work is done.
+    g_queue(stream, [=] {
+        std::memset(workspace, 0xff, workspaceBytes);
+        multiply(first, a, second, b, out, static_cast<float *>(d));
+        ++g_products;
+    });
     return 0;
 }
 
