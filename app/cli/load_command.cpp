@@ -137,8 +137,10 @@ engine::LoadReport loadModel(const LoadCommandOptions &o, const Workload &worklo
 {
     Session session(o.model, engineConfig(o.model), context);
     const std::vector<engine::LoadRequest> requests = requestsFor(o, workload, session.info());
-    engine::EngineLoadTarget target(session.runner(), session.engine());
-    engine::LoadReport report = runAll(target, requests, o, context);
+    engine::LoadReport report = [&] {
+        engine::EngineLoadTarget target(session.runner(), session.engine());
+        return runAll(target, requests, o, context);
+    }();
     session.finish();
     return report;
 }

@@ -80,7 +80,7 @@ void serveModel(ServeOptions &o, Context &context)
     engine::EngineConfig config = engineConfig(o.model);
     config.maxNumQueuedReqs = o.maxQueuedReqs;
     config.maxNumQueuedTokens = o.maxQueuedTokens;
-    const std::unique_ptr<engine::Engine> engine = engine::makeEngine(engine::ownWorkerCommand());
+    std::unique_ptr<engine::Engine> engine = engine::makeEngine(engine::ownWorkerCommand());
     const engine::ModelInfo info = [&] { // the runner lets go of the engine's events before the server takes them
         engine::RequestRunner runner(*engine);
         return loadModel(runner, o.model, config, context);
@@ -93,12 +93,16 @@ void serveModel(ServeOptions &o, Context &context)
         if (!quiet)
             warnOf(event);
     };
-    serve::Server server(*engine, model, o.server);
-    server.start();
-    announce(server, model.name, made ? o.server.apiKey : std::string(), context);
-    waitForStop(context.stop);
-    server.stop();
-    stats.write(engine->totals());
+    {
+        serve::Server server(*engine, model, o.server);
+        server.start();
+        announce(server, model.name, made ? o.server.apiKey : std::string(), context);
+        waitForStop(context.stop);
+        server.stop();
+    }
+    const engine::EngineTotals totals = engine->totals();
+    engine.reset(); // and its worker, which the statistics count
+    stats.write(totals);
 }
 
 } // namespace

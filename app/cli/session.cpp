@@ -19,8 +19,11 @@ void StatsFile::write(const engine::EngineTotals &totals)
 {
     if (!m_file)
         return;
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
+    const auto peakBytes = [](int who) {
+        rusage usage{};
+        getrusage(who, &usage);
+        return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024U;
+    };
     const Json stats{{"steps", totals.steps},
                      {"threads", totals.threads},
                      {"max_running", totals.maxRunning},
@@ -28,7 +31,8 @@ void StatsFile::write(const engine::EngineTotals &totals)
                      {"blocks_total", totals.blocksTotal},
                      {"blocks_free", totals.blocksFree},
                      {"prefix_hit_tokens", totals.prefixHitTokens},
-                     {"peak_rss_bytes", static_cast<std::uint64_t>(usage.ru_maxrss) * 1024U},
+                     {"peak_rss_bytes", peakBytes(RUSAGE_SELF)},
+                     {"worker_peak_rss_bytes", peakBytes(RUSAGE_CHILDREN)},
                      {"window_blocks_total", totals.windowBlocksTotal},
                      {"window_blocks_free", totals.windowBlocksFree},
                      {"kv_waste", totals.kvSlotSeconds > 0 ? totals.kvEmptySeconds / totals.kvSlotSeconds : 0.0},
@@ -97,24 +101,27 @@ Session::Session(const ModelOptions &options, const engine::EngineConfig &config
     : m_stats(options.statsFile)
     , m_context(context)
     , m_engine(engine::makeEngine(engine::ownWorkerCommand()))
-    , m_runner(*m_engine)
+    , m_runner(std::make_unique<engine::RequestRunner>(*m_engine))
 {
-    m_runner.setOtherEvents([quiet = context.quiet](const engine::Event &event) {
+    m_runner->setOtherEvents([quiet = context.quiet](const engine::Event &event) {
         if (!quiet)
             warnOf(event);
     });
-    m_info = loadModel(m_runner, options, config, context);
+    m_info = loadModel(*m_runner, options, config, context);
 }
 
 void Session::run(std::vector<engine::Request> requests, const engine::RequestRunner::OnText &onText,
                   const engine::RequestRunner::OnFinished &onFinished)
 {
-    m_runner.run(std::move(requests), m_context.stop, onText, onFinished);
+    m_runner->run(std::move(requests), m_context.stop, onText, onFinished);
 }
 
 void Session::finish()
 {
-    m_stats.write(m_engine->totals());
+    const engine::EngineTotals totals = m_engine->totals();
+    m_runner.reset();
+    m_engine.reset();
+    m_stats.write(totals);
 }
 
 } // namespace cli

@@ -15,13 +15,13 @@ namespace cli {
 
 using engine::RequestResult;
 
-/// A loaded model behind the public engine, for one command.
 /// The file of `--stats`, opened before the work so that a wrong place is told at once.
 class StatsFile {
 public:
     /// \throws Error IoError
     explicit StatsFile(const std::optional<std::string> &path);
-    void write(const engine::EngineTotals &totals); ///< \throws Error IoError
+    /// `worker_peak_rss_bytes` is that of the largest worker that has ended. \throws Error IoError
+    void write(const engine::EngineTotals &totals);
 
 private:
     std::optional<OutputFile> m_file;
@@ -38,6 +38,7 @@ engine::ModelInfo loadModel(engine::RequestRunner &runner, const ModelOptions &o
 /// Tells, on standard error, of events that a user should hear of: files that change, devices that fail.
 void warnOf(const engine::Event &event);
 
+/// A loaded model behind the public engine, for one command.
 class Session {
 public:
     /// Loads the model with progress on standard error. \throws Error as the engine reports it, or Cancelled
@@ -45,20 +46,21 @@ public:
 
     [[nodiscard]] const engine::ModelInfo &info() const { return m_info; }
     [[nodiscard]] engine::Engine &engine() { return *m_engine; }
-    [[nodiscard]] engine::RequestRunner &runner() { return m_runner; }
+    [[nodiscard]] engine::RequestRunner &runner() { return *m_runner; }
 
     /// Submits all at once and returns when every one has ended; a stop request cancels them all.
     void run(std::vector<engine::Request> requests, const engine::RequestRunner::OnText &onText,
              const engine::RequestRunner::OnFinished &onFinished);
 
-    /// Writes the totals to the file of `--stats` and the profile to standard error. \throws Error IoError
+    /// Ends the engine and writes its totals to the file of `--stats`. Nothing is called after it. \throws Error
+    /// IoError
     void finish();
 
 private:
     StatsFile m_stats;
     const Context &m_context;
     std::unique_ptr<engine::Engine> m_engine;
-    engine::RequestRunner m_runner;
+    std::unique_ptr<engine::RequestRunner> m_runner;
     engine::ModelInfo m_info;
 };
 

@@ -75,6 +75,7 @@ private slots:
     void renderBareTemplates();
     void generateIsRepeatable();
     void linesRunAsOneBatchAndKeepTheirOrder();
+    void statsCountAWorker();
     void logitsAreWhole();
     void perplexityOfAText();
     void chatTakesLines();
@@ -323,6 +324,23 @@ void CliTest::linesRunAsOneBatchAndKeepTheirOrder()
     QCOMPARE(totals["max_running"].toInt(), 4);
     QCOMPARE(totals["blocks_free"].toInt(), totals["blocks_total"].toInt());
     QVERIFY(totals["peak_rss_bytes"].toInteger() > 0 && totals["steps"].toInt() > 0);
+    QCOMPARE(totals["worker_peak_rss_bytes"].toInteger(-1), 0);
+}
+
+void CliTest::statsCountAWorker()
+{
+    const QTemporaryDir folder;
+    const QString stats = folder.filePath("stats.json");
+    QCOMPARE(run({"generate", tinyModel(), "-p", "a", "-n", "2", "--device", "cpu", "--device-process", "worker",
+                  "--stats", stats})
+                 .code,
+             0);
+    QFile file(stats);
+    QVERIFY(file.open(QIODevice::ReadOnly));
+    const QJsonObject totals = QJsonDocument::fromJson(file.readAll()).object();
+    constexpr int leastBytes = 1 << 20;
+    QVERIFY(totals["worker_peak_rss_bytes"].toInteger() > leastBytes);
+    QVERIFY(totals["blocks_total"].toInt() > 0);
 }
 
 void CliTest::logitsAreWhole()
