@@ -34,7 +34,12 @@ void tellAndDie(int number, siginfo_t *signal, void *)
 void watch(int number)
 {
     struct sigaction old{};
-    if (sigaction(number, nullptr, &old) != 0 || (old.sa_flags & SA_SIGINFO) || old.sa_handler != SIG_DFL)
+    if (sigaction(number, nullptr, &old) != 0)
+        return;
+    const bool withText = (old.sa_flags & SA_SIGINFO) != 0;
+    const bool isOwn = withText && old.sa_sigaction == tellAndDie;
+    const bool isUsual = !withText && old.sa_handler == SIG_DFL;
+    if (isOwn || !(isUsual || underTsan)) // TSan's own handler would run on the stack that is full
         return;
     struct sigaction action{};
     action.sa_sigaction = tellAndDie;
@@ -46,9 +51,9 @@ void watch(int number)
 
 FaultSignal::FaultSignal()
 {
-    if (underAsan || underTsan)
+    if (underAsan)
         return;
-    m_stack.resize(32 * 1024);
+    m_stack.resize(underTsan ? 128 * 1024 : 32 * 1024);
     stack_t own{};
     own.ss_sp = m_stack.data();
     own.ss_size = m_stack.size();

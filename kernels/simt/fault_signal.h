@@ -7,7 +7,7 @@
 namespace simt {
 
 /// Names block and thread on standard error when a kernel reads or writes where it must not, then lets the process die
-/// as it would have. A program with handlers of its own keeps them, and so do the sanitizers. One per worker.
+/// as it would have. A program with handlers of its own keeps them, and so does ASan. One per worker.
 class FaultSignal {
 public:
     FaultSignal();
