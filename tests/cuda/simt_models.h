@@ -39,7 +39,8 @@ inline QStringList modelFolders()
     QStringList names{QStringLiteral("qwen3"), QStringLiteral("gemma3"), QStringLiteral("mixtral")};
     if (shared_data::fullTier())
         names = QDir(shared).entryList(QDir::Dirs | QDir::NoDotAndDotDot, QDir::Name);
-    // Keys rounded to halves lead its 27 routers elsewhere, on the CPU as well, where mixtures have F32 keys.
+    // Its 27 routers go elsewhere after any rounding to halves, be it of keys on the CPU or of activations in the
+    // reference (kernels/README.md, "CUDA").
     names.removeAll(QStringLiteral("deepseek2-lite27"));
     for (const QString &name : names)
         folders.push_back(shared + QLatin1Char('/') + name);

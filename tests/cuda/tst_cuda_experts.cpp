@@ -2,6 +2,7 @@
 // Products of experts and of heads in the emulator, against the reference.
 #include "kernels/cuda/launch_experts.h"
 #include "tests/cuda/device_weight.h"
+#include "tests/support/float_view.h"
 #include "tests/support/tolerance.h"
 
 #include <QTest>
@@ -18,14 +19,10 @@ using device_rig::Cast;
 using device_rig::DeviceArray;
 using device_rig::DeviceWeight;
 using device_rig::Rows;
+using kernel_data::viewOf;
 using kernel_data::Weight;
 
 namespace {
-
-TensorView viewOf(std::vector<float> &data, std::int64_t rows, std::int64_t columns)
-{
-    return makeView(data.data(), DType::F32, rows, columns);
-}
 
 std::size_t sizeOf(int rows, int columns)
 {

@@ -2,6 +2,7 @@
 // The router in the emulator: the choices and weights of the host backends, to the bit.
 #include "kernels/cuda/launch_experts.h"
 #include "tests/cuda/device_rig.h"
+#include "tests/support/float_view.h"
 #include "tests/support/kernel_data.h"
 
 #include <QTest>
@@ -13,15 +14,11 @@ using namespace kernels;
 using namespace kernels::cuda;
 using device_rig::DeviceArray;
 using device_rig::Rows;
+using kernel_data::viewOf;
 using Scores = RouterShape::Scores;
 using GroupRule = RouterShape::GroupRule;
 
 namespace {
-
-TensorView viewOf(std::vector<float> &data, std::int64_t rows, std::int64_t columns)
-{
-    return makeView(data.data(), DType::F32, rows, columns);
-}
 
 /// Ids and weights of a step.
 struct Choice {

@@ -5,6 +5,7 @@
 #include "kernels/cuda/runtime.h"
 #include "kernels/device_lost.h"
 #include "tests/cuda/faulty_ops.h"
+#include "tests/cuda/short_requests.h"
 #include "tests/support/engine_driver.h"
 #include "tests/support/shared_data.h"
 
@@ -35,29 +36,17 @@ struct Rig {
 
     bool load(DeviceLoss rule)
     {
-        EngineConfig config;
-        config.device = "simt";
+        EngineConfig config = short_requests::config(2);
         config.onDeviceLoss = rule;
-        config.maxModelLen = 64;
-        config.kv.blockTokens = 8;
-        config.kv.numBlocks = 24;
-        config.limits = {2, 16};
-        return driver.load(shared_data::data(QStringLiteral("tiny-llama/llama-f16.gguf")).toStdString(), config);
+        return driver.load(short_requests::model(), config);
     }
 
     /// The tokens of three requests, of which two begin alike.
     std::vector<std::vector<int>> run()
     {
-        std::vector<Request> requests;
-        for (const int length : {20, 5, 18}) {
-            Request &request = requests.emplace_back();
-            request.ids.emplace();
-            for (int i = 0; i < length; ++i)
-                request.ids->push_back(3 + i % 11);
+        std::vector<Request> requests = short_requests::requests({20, 5, 18}, 4);
+        for (Request &request : requests)
             request.sampling.temperature = 0;
-            request.sampling.maxTokens = 4;
-            request.sampling.ignoreEos = true;
-        }
         const auto ids = engine.submitAll(std::move(requests));
         if (!driver.finish(ids))
             qFatal("a request does not end");

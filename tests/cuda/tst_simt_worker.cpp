@@ -4,6 +4,7 @@
 #include "engine/runtime/served_loaded_model.h"
 #include "engine/runtime/worker/serve_worker.h"
 #include "tests/cuda/faulty_ops.h"
+#include "tests/cuda/short_requests.h"
 #include "tests/support/engine_driver.h"
 #include "tests/support/shared_data.h"
 
@@ -36,8 +37,8 @@ void writeLines(const QString &path, const Lines &lines)
 }
 
 /// A worker whose life is the next line of the file: "lost N" or "died N" at the N-th call of the device's runtime
-/// after the load, "copies N" the same where only copies of a step count,
-/// "refuse" before the load, anything else is a long one.
+/// after the load, "copies N" or "graphs N" the same where only copies of a step or launches of graphs count,
+/// "uncaptured N" refuses the N-th capture, "refuse" ends before the load, anything else is a long one.
 int runWorker(const QString &livesFile)
 {
     Lines lives = linesOf(livesFile);
@@ -46,9 +47,15 @@ int runWorker(const QString &livesFile)
     if (words.value(0) == "refuse")
         return 3;
     faulty::Plan plan;
-    plan.fault = words.value(0) == "died" ? faulty::Died : faulty::Lost;
+    plan.fault = words.value(0) == "died" ? faulty::Died
+        : words.value(0) == "uncaptured"  ? faulty::Launch
+                                          : faulty::Lost;
     if (words.value(0) == "copies")
         plan.only = faulty::Call::Copy;
+    if (words.value(0) == "graphs")
+        plan.only = faulty::Call::LaunchGraph;
+    if (words.value(0) == "uncaptured")
+        plan.only = faulty::Call::EndCapture;
     return serveWorker(
         [&](const std::string &path, const EngineConfig &config, const auto &progress, std::stop_token stop) {
             LoadedModel::OpsWrapper wrap;
@@ -71,36 +78,22 @@ struct Rig {
                  [] { return std::vector<DeviceStats>(1); })
     {
         writeLines(folder.filePath("lives"), lives);
-        config.device = "simt";
         config.process = DeviceProcess::Worker;
         config.onDeviceLoss = DeviceLoss::Fail;
-        config.maxModelLen = 64;
-        config.kv.blockTokens = 8;
-        config.kv.numBlocks = 24;
-        config.limits = {3, 16};
     }
 
-    bool load()
-    {
-        return driver.load(shared_data::data(QStringLiteral("tiny-llama/llama-f16.gguf")).toStdString(), config);
-    }
+    bool load() { return driver.load(short_requests::model(), config); }
 
     std::vector<RequestId> submit(const std::vector<int> &lengths)
     {
-        std::vector<Request> requests;
-        for (const int length : lengths) {
-            Request &request = requests.emplace_back();
-            request.ids.emplace();
-            for (int i = 0; i < length; ++i)
-                request.ids->push_back(3 + i % 11);
+        std::vector<Request> requests = short_requests::requests(lengths, 5);
+        for (Request &request : requests) {
             request.sampling.seed = 5;
             request.sampling.repetitionPenalty = 1.1;
             request.sampling.logprobs = 1;
-            request.sampling.maxTokens = 5;
-            request.sampling.ignoreEos = true;
-            if (requests.size() == 2)
-                request.sampling.stopIds = {9}, request.sampling.minTokens = 5; // tokens that may not be drawn
         }
+        if (requests.size() > 1)
+            requests[1].sampling.stopIds = {9}, requests[1].sampling.minTokens = 5; // tokens that may not be drawn
         return engine.submitAll(std::move(requests));
     }
 
@@ -132,7 +125,7 @@ struct Rig {
     }
 
     QTemporaryDir folder;
-    EngineConfig config;
+    EngineConfig config = short_requests::config(3);
     LocalEngine engine;
     EngineDriver driver{engine};
     std::string error;
@@ -183,6 +176,32 @@ private slots:
         QCOMPARE(rig.driver.applied[1].effective.limits, limits);
         QCOMPARE(rig.driver.applied[1].effective.kv.numBlocks, 16);
         QCOMPARE(rig.run(), m_wanted);
+    }
+
+    /// Whether steps are queued as graphs is said to the worker; without them none is launched.
+    void graphsOnAndOff()
+    {
+        for (const bool graphs : {true, false}) {
+            Rig rig({"graphs 1"});
+            rig.config.cudaGraphs = graphs;
+            QVERIFY(rig.load());
+            QCOMPARE(rig.driver.loaded[0].effective.cudaGraphs, graphs);
+            QCOMPARE(rig.run(), m_wanted);
+            QCOMPARE(rig.error, std::string());
+            QCOMPARE(rig.kinds(), graphs ? std::vector({Kind::DeviceLost, Kind::DeviceReplaced}) : std::vector<Kind>());
+        }
+    }
+
+    /// What the device in the worker says of a graph comes through, once.
+    void graphsRefused()
+    {
+        Rig rig({"uncaptured 1"});
+        QVERIFY(rig.load());
+        QCOMPARE(rig.run(), m_wanted);
+        QCOMPARE(rig.run(), m_wanted);
+        QCOMPARE(rig.error, std::string());
+        QCOMPARE(rig.kinds(), std::vector({Kind::GraphsOff}));
+        QVERIFY(rig.driver.notices[0].message.ends_with("a kernel was not launched"));
     }
 
     void openedAnew_data()

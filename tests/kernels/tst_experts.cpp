@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "kernels/ops.h"
+#include "tests/support/float_view.h"
 #include "tests/support/kernel_data.h"
 #include "tests/support/tolerance.h"
 
@@ -11,6 +12,7 @@
 #include <numeric>
 
 using namespace kernels;
+using kernel_data::viewOf;
 using kernel_data::Weight;
 using Scores = RouterShape::Scores;
 using GroupRule = RouterShape::GroupRule;
@@ -18,11 +20,6 @@ using GroupRule = RouterShape::GroupRule;
 Q_DECLARE_METATYPE(kernels::DType)
 
 namespace {
-
-TensorView viewOf(std::vector<float> &data, std::int64_t rows, std::int64_t columns)
-{
-    return makeView(data.data(), DType::F32, rows, columns);
-}
 
 bool sameBits(const std::vector<float> &a, const std::vector<float> &b)
 {

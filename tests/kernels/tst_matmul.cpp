@@ -3,6 +3,7 @@
 #include "kernels/cpu/level_check.h"
 #include "kernels/ops.h"
 #include "tests/support/emulated_tiles.h"
+#include "tests/support/float_view.h"
 #include "tests/support/kernel_data.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/tolerance.h"
@@ -15,6 +16,7 @@
 #include <limits>
 
 using namespace kernels;
+using kernel_data::viewOf;
 using kernel_data::Weight;
 
 Q_DECLARE_METATYPE(kernels::DType)
@@ -74,11 +76,6 @@ struct Guarded {
     std::int64_t stride;
     std::vector<float> data;
 };
-
-TensorView viewOf(std::vector<float> &data, std::int64_t rows, std::int64_t columns)
-{
-    return makeView(data.data(), DType::F32, rows, columns);
-}
 
 std::vector<float> linear(Ops &ops, const Weight &weight, std::vector<float> x, std::int64_t tokens)
 {
