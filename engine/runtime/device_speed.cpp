@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <memory>
 #include <numeric>
 
 namespace engine {
@@ -199,12 +200,12 @@ void measureSpeed(const SelfTestOptions &options, const std::function<void(const
         if (!ops->supportsWeight(type))
             continue;
         const std::string dtype(kernels::info(type).name);
-        std::optional<SelfTestSide> side(*ops);
-        std::optional<ProductSpeed> products;
+        SelfTestSide side(*ops);
+        std::unique_ptr<ProductSpeed> products;
         for (const int tokens : {1, sizes.promptTokens})
             tell(guarded("products", dtype, [&] {
                 if (!products)
-                    products.emplace(*side, type, sizes.weightParts, columns);
+                    products = std::make_unique<ProductSpeed>(side, type, sizes.weightParts, columns);
                 return products->measure(tokens, tokens == 1 ? sizes.launches : 1);
             }));
     }
