@@ -174,21 +174,22 @@ void TestCudaDense::fewRowsStayWithTheKernels()
 void TestCudaDense::insideACapturedStep()
 {
     using Call = WatchedRuntime::Call;
-    constexpr int rows = 128;
-    constexpr int columns = 64;
-    constexpr int features = 80;
-    constexpr int pieces = 3;
+    constexpr int rows = 64;
+    constexpr int features = 24;
+    constexpr int pieces = 2;
+    const int columns = columnsOf();
+    const auto always = [](int, bool dense) { return dense ? 1.0 : 2.0; };
     std::map<Call, int> calls;
     WatchedRuntime::Watch watch;
     watch.before = [&](Call call) { ++calls[call]; };
-    const auto ops = opsWith(FAKE_CUBLASLT, nullptr, fastFrom128,
+    const auto ops = opsWith(FAKE_CUBLASLT, nullptr, always,
                              std::make_unique<WatchedRuntime>(cuda::makeSimtRuntime({}), std::move(watch)));
     callFake<void(decltype(&queueOnDevice))>("fakeCublasLtQueueWith", &queueOnDevice);
     const auto kernelsAlone = cuda::makeCudaOps(cuda::makeSimtRuntime({}));
     const Weight weight = kernel_data::randomWeight(DType::Q4_0, features, columns, 1);
     const std::vector<float> bias = kernel_data::randomFloats(features, 4);
     const auto packed = ops->pack(std::array{weight.part()});
-    std::vector<float> x(rows * columns);
+    std::vector<float> x(static_cast<std::size_t>(rows * columns));
     std::vector<float> out(rows * features);
     const auto stream = ops->makeStream();
     const std::array<int, 1> numbers{}; // a step without inputs is not captured
