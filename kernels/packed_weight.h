@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct WeightPart {
     const std::int32_t *columnOrder = nullptr;
     /// Of W8A8: the scale of all activations, as the file has it; 0 = that of a row is its largest number / 127.
     float activationScale = 0.0F;
+    /// Called by the packing thread for rows [first, first + count) when a copy of them is made and `data` is not read
+    /// there any more; may be null. Backends need not call it.
+    std::function<void(std::int64_t first, std::int64_t count)> packed = nullptr;
 };
 
 /// A backend's own layout of one weight matrix, or of several fused along the rows (QKV; gate and up).

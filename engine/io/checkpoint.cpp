@@ -94,6 +94,11 @@ public:
         fileOf(tensor).releasePages(tensor.fileOffset, tensor.bytes);
     }
 
+    void releasePart(const TensorInfo &tensor, std::size_t offset, std::size_t count) const override
+    {
+        fileOf(tensor).releasePages(tensor.fileOffset + offset, count);
+    }
+
 private:
     void addShard(Shard shard, int number)
     {

@@ -95,6 +95,8 @@ public:
     [[nodiscard]] virtual std::string checkUnchanged() const = 0;
     /// Tells the system that the mapped pages of a tensor are not needed any more.
     virtual void releasePages(const TensorInfo &tensor) const = 0;
+    /// The same for `count` of its bytes from `offset` on, where bytes are a file's own.
+    virtual void releasePart(const TensorInfo &, std::size_t /*offset*/, std::size_t /*count*/) const { }
 };
 
 /// Opens a GGUF file, or the first shard of a set, and all its shards.

@@ -88,13 +88,19 @@ kernels::WeightPart WeightLoader::rows(const std::string &name, std::int64_t fir
     const std::size_t stride = kernels::rowBytes(tensor->type, columns);
     const std::span<const std::byte> bytes = m_checkpoint.bytes(*tensor);
     CHECK(first >= 0 && static_cast<std::size_t>(first + count) * stride <= bytes.size());
-    return {name,
-            tensor->type,
-            count,
-            columns,
-            bytes.data() + static_cast<std::size_t>(first) * stride,
-            columnOrder(*tensor),
-            m_checkpoint.activationScale(*tensor)};
+    kernels::WeightPart part{name,
+                             tensor->type,
+                             count,
+                             columns,
+                             bytes.data() + static_cast<std::size_t>(first) * stride,
+                             columnOrder(*tensor),
+                             m_checkpoint.activationScale(*tensor)};
+    if (!m_ops.keepsSource())
+        part.packed = [this, tensor, first, stride](std::int64_t begin, std::int64_t packed) {
+            m_checkpoint.releasePart(*tensor, static_cast<std::size_t>(first + begin) * stride,
+                                     static_cast<std::size_t>(packed) * stride);
+        };
+    return part;
 }
 
 void WeightLoader::release(const std::string &name)

@@ -9,6 +9,29 @@
 
 namespace kernels {
 
+namespace {
+
+/// What is packed before the source's pages are given back: of a large matrix both copies would be resident at once.
+constexpr std::size_t stretchBytes = std::size_t{16} << 20U;
+
+void packPanels(const WeightPart &source, const PanelLayout &layout, std::int64_t panels, std::uint8_t *target,
+                ThreadPool &pool)
+{
+    const auto most = std::max<std::int64_t>(1, static_cast<std::int64_t>(stretchBytes / layout.panelBytes));
+    const std::int64_t stretch = source.packed ? most : panels;
+    for (std::int64_t first = 0; first < panels; first += stretch) {
+        const std::int64_t count = std::min(stretch, panels - first);
+        pool.run(static_cast<int>(count), [&](int p, int) {
+            packPanel(source, layout, (first + p) * panelRows,
+                      target + static_cast<std::size_t>(first + p) * layout.panelBytes);
+        });
+        if (source.packed)
+            source.packed(first * panelRows, std::min(count * panelRows, source.rows - first * panelRows));
+    }
+}
+
+} // namespace
+
 PackedPanels::PackedPanels(std::span<const WeightPart> parts, WeightArena &arena, ThreadPool &pool)
 {
     m_columns = parts[0].columns;
@@ -23,10 +46,7 @@ PackedPanels::PackedPanels(std::span<const WeightPart> parts, WeightArena &arena
         part.panels = (source.rows + panelRows - 1) / panelRows;
         const std::size_t bytes = static_cast<std::size_t>(part.panels) * part.layout.panelBytes;
         part.data = arena.allocate(bytes);
-        pool.run(static_cast<int>(part.panels), [&](int p, int) {
-            packPanel(source, part.layout, static_cast<std::int64_t>(p) * panelRows,
-                      part.data.get() + static_cast<std::size_t>(p) * part.layout.panelBytes);
-        });
+        packPanels(source, part.layout, part.panels, part.data.get(), pool);
         panelCount += part.panels;
         m_rows += source.rows;
         m_partRows.push_back(source.rows);

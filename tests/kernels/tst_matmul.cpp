@@ -170,6 +170,7 @@ private slots:
     void bfloatWhereAllowed_data();
     void bfloatWhereAllowed();
     void tilesAreReleased();
+    void packedRowsAreTold();
     void wrongShapesAreRefused();
 };
 
@@ -531,6 +532,30 @@ void TestMatmul::tilesAreReleased()
     const Weight weight = kernel_data::randomWeight(DType::Q8_0, 20, 64, 1);
     (void)linear(*ops, weight, kernel_data::randomFloats(33 * 64, 2), 33);
     QVERIFY(emulated_tiles::released());
+}
+
+/// A large matrix is packed in stretches, so that the source of each can be given back.
+void TestMatmul::packedRowsAreTold()
+{
+    const Weight weight = kernel_data::randomWeight(DType::F32, 4100, 1024, 3); // above 16 MiB
+    const auto ops = kernel_data::cpu("auto", 2);
+    std::vector<std::pair<std::int64_t, std::int64_t>> told;
+    WeightPart part = weight.part();
+    part.packed = [&told](std::int64_t first, std::int64_t count) { told.emplace_back(first, count); };
+    const std::vector<float> x = kernel_data::randomFloats(1024, 4);
+    const auto packed = ops->pack({&part, 1});
+    QVERIFY(told.size() > 1);
+    std::int64_t next = 0;
+    for (const auto &[first, count] : told) {
+        QCOMPARE(first, next);
+        next += count;
+    }
+    QCOMPARE(next, std::int64_t{4100});
+    std::vector<float> input = x;
+    std::vector<float> found(4100);
+    const auto stream = ops->makeStream();
+    ops->linear(*packed, viewOf(input, 1, 1024), viewOf(found, 1, 4100), nullptr, *stream);
+    QVERIFY(sameBits(found, linear(*ops, weight, x, 1)));
 }
 
 void TestMatmul::wrongShapesAreRefused()
