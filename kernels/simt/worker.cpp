@@ -24,6 +24,15 @@ uint3 positionOf(unsigned number, const dim3 &size)
     return {number % size.x, number / size.x % size.y, number / size.x / size.y};
 }
 
+/// The oldest copy of a lane that is still under way, or null. Groups without copies wait for nothing.
+const AsyncCopy *copyUnderWay(const Lane &lane)
+{
+    for (const std::vector<AsyncCopy> &group : lane.groups)
+        if (!group.empty())
+            return &group.front();
+    return lane.open.empty() ? nullptr : &lane.open.front();
+}
+
 } // namespace
 
 Worker::Worker(Run &run, const Config &config, unsigned number)
@@ -152,9 +161,9 @@ void Worker::poll()
 
 void Worker::checkEnd(const Lane &lane)
 {
-    if (!lane.open.empty() || !lane.groups.empty())
-        recordError(nameOf(lane) + ": a thread exits with a copy that nobody waited for ["
-                    + placeOf(lane.open.empty() ? lane.groups[0][0].where : lane.open[0].where) + "]");
+    if (const AsyncCopy *copy = copyUnderWay(lane))
+        recordError(nameOf(lane) + ": a thread exits with a copy that nobody waited for [" + placeOf(copy->where)
+                    + "]");
     if (lane.block->arrived > 0)
         recordError(nameOf(lane) + ": a thread exits while others wait at __syncthreads ["
                     + placeOf(lane.block->barrierWhere) + "]");

@@ -311,6 +311,28 @@ template<bool bug> bool copiesAreAwaited(Emulator &device)
     return bug || y[3] == x[12];
 }
 
+/// Groups without copies that nobody waits for do no harm, and hide none that has some.
+template<bool bug> __global__ void leaveGroups(const float *x, float *y)
+{
+    SIMT_SHARED(float, tile, [128]);
+    ptx::commitCopies();
+    ptx::copyAsync16(tile + threadIdx.x * 4, x + threadIdx.x * 4, 16);
+    ptx::commitCopies();
+    ptx::commitCopies();
+    if constexpr (!bug) {
+        ptx::waitCopies<1>();
+        y[threadIdx.x] = tile[threadIdx.x * 4];
+    }
+}
+
+template<bool bug> bool emptyGroupsMayStay(Emulator &device)
+{
+    const Array<float> x = someFloats(128);
+    const Array<float> y(32);
+    simt::launch(leaveGroups<bug>, 1, 32, 0, device.stream(), x.get(), y.get());
+    return y[3] == x[12];
+}
+
 /// Frames are smaller than the page that guards a stack, so that none steps over it.
 __device__ __attribute__((noinline)) float sumOf(int calls)
 {
@@ -368,6 +390,7 @@ const std::map<std::string, Pair> checks{
     {"exited-lane", {shuffleIsRight<false>, shuffleIsRight<true>}},
     {"unset-flag", {waitingEnds<false>, waitingEnds<true>}},
     {"unawaited-copy", {copiesAreAwaited<false>, copiesAreAwaited<true>}},
+    {"empty-groups", {emptyGroupsMayStay<false>, emptyGroupsMayStay<true>}},
     {"stack-overflow", {stackSuffices<false>, stackSuffices<true>}},
     {"off-by-one", {shiftedCopyIsRight<false>, shiftedCopyIsRight<true>}},
 };

@@ -20,13 +20,27 @@ namespace {
 struct Planted {
     const char *name;
     bool seenByValues = true;
+    const char *said = ""; ///< by the emulator
 };
 
 constexpr Planted planted[] = {
-    {"block-sum"},         {"warp-exchange"},  {"no-wait"},        {"no-sync-after-wait"},
-    {"no-sync-at-end"},    {"no-last-commit"}, {"all-reduce"},     {"last-block", false},
-    {"divergent-barrier"}, {"shared-overrun"}, {"misaligned"},     {"exited-lane"},
-    {"unset-flag"},        {"unawaited-copy"}, {"stack-overflow"}, {"off-by-one"},
+    {"block-sum"},
+    {"warp-exchange"},
+    {"no-wait"},
+    {"no-sync-after-wait"},
+    {"no-sync-at-end"},
+    {"no-last-commit"},
+    {"all-reduce"},
+    {"last-block", false},
+    {"divergent-barrier"},
+    {"shared-overrun"},
+    {"misaligned"},
+    {"exited-lane"},
+    {"unset-flag"},
+    {"unawaited-copy", true, "a copy that nobody waited for"},
+    {"empty-groups", true, "a copy that nobody waited for"},
+    {"stack-overflow"},
+    {"off-by-one"},
 };
 
 struct Outcome {
@@ -56,13 +70,15 @@ private slots:
 void SimtTest::plantedFault_data()
 {
     QTest::addColumn<bool>("seen");
+    QTest::addColumn<QByteArray>("said");
     for (const Planted &fault : planted)
-        QTest::newRow(fault.name) << (fault.seenByValues || isTsan);
+        QTest::newRow(fault.name) << (fault.seenByValues || isTsan) << QByteArray(fault.said);
 }
 
 void SimtTest::plantedFault()
 {
     QFETCH(bool, seen);
+    QFETCH(QByteArray, said);
     const int seeds = isTsan ? 1 : isAsan ? 4 : 16; // TSan depends little on luck, values much
     const Outcome right = run(QTest::currentDataTag(), "right", seeds);
     QVERIFY2(right.exitCode == 0, right.output.constData());
@@ -71,6 +87,7 @@ void SimtTest::plantedFault()
     const Outcome wrong = run(QTest::currentDataTag(), "wrong", seeds);
     QVERIFY2(wrong.exitCode != 0, "the fault was not seen");
     QVERIFY2(!wrong.output.isEmpty(), "the fault was seen, but nothing was said of it");
+    QVERIFY2(wrong.output.contains(said), wrong.output.constData());
 }
 
 QTEST_GUILESS_MAIN(SimtTest)
