@@ -34,6 +34,16 @@ void CudaOps::route(TensorView logits, const RouterShape &shape, TensorView ids,
            [&](StreamHandle handle) { launchRoute(rowsOf(logits), shape, ids.as<int>(), rowsOf(weights), handle); });
 }
 
+CastRows CudaOps::roundFor(const ExpertScales &experts, const RowSpan &x, DeviceStream &stream)
+{
+    const CastKey key{nullptr, DType::I8, 0.0F, experts.scales};
+    if (const CastRows *known = castOf(key))
+        return *known;
+    const CastRows rows = addCast(key, x.rows * experts.rowsPerToken, x.columns, stream);
+    launch(stream, [&](StreamHandle handle) { launchRoundForExperts(x, experts, rows, handle); });
+    return rows;
+}
+
 RowSpan CudaOps::multiplyExperts(const PackedMatrix::Together &experts, const RowSpan &x, const TensorView &ids,
                                  int rowsPerToken, DeviceStream &stream)
 {
@@ -58,9 +68,12 @@ RowSpan CudaOps::multiplyExperts(const PackedMatrix::Together &experts, const Ro
                 });
                 continue;
             }
-            const CastRows cast = castFor(type, nullptr, 0.0F, x, stream);
+            const PackedMatrix::Together::Rounding &rounding = experts.roundings[p];
+            const bool ownScales = wantsInt8(type) && rounding.scales != nullptr;
+            const CastRows cast = ownScales ? roundFor({rounding.scales, ids.as<int>(), rowsPerToken}, x, stream)
+                                            : castFor(type, nullptr, rounding.scale, x, stream);
             launch(stream, [&](StreamHandle handle) {
-                launchExpertProducts(weights, groups, cast, rowsPerToken, target, handle);
+                launchExpertProducts(weights, groups, cast, ownScales ? 1 : rowsPerToken, target, handle);
             });
         }
         target.firstColumn += weights.rows;

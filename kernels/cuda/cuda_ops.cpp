@@ -64,26 +64,38 @@ void CudaOps::embed(const PackedWeight &table, std::span<const int> ids, TensorV
         });
 }
 
+const CastRows *CudaOps::castOf(const CastKey &key) const
+{
+    const auto found = std::ranges::find(m_casts, key, [](const auto &cast) { return cast.first; });
+    return found != m_casts.end() ? &found->second : nullptr;
+}
+
+CastRows CudaOps::addCast(const CastKey &key, int rows, int columns, DeviceStream &stream)
+{
+    CastRows cast;
+    cast.rows = rows;
+    cast.columns = wholeColumns(columns);
+    cast.terms = key.numbers == DType::BF16 ? 2 : 1;
+    const std::int64_t count = std::int64_t{cast.rows} * cast.terms * cast.columns;
+    cast.numbers = stream.take<std::byte>(count * info(key.numbers).blockBytes);
+    cast.scales = stream.take<float>(cast.rows);
+    m_casts.emplace_back(key, cast);
+    return cast;
+}
+
 CastRows CudaOps::castFor(DType type, const int *order, float fixedScale, const RowSpan &x, DeviceStream &stream)
 {
     const DType numbers = wantsBf16(type) ? DType::BF16 : wantsInt8(type) ? DType::I8 : DType::F16;
-    for (const Cast &cast : m_casts)
-        if (cast.order == order && cast.numbers == numbers && (numbers != DType::I8 || cast.fixedScale == fixedScale))
-            return cast.rows;
-    CastRows rows;
-    rows.rows = x.rows;
-    rows.columns = wholeColumns(x.columns);
-    rows.terms = numbers == DType::BF16 ? 2 : 1;
-    const std::int64_t count = std::int64_t{rows.rows} * rows.terms * rows.columns;
-    rows.numbers = stream.take<std::byte>(count * info(numbers).blockBytes);
-    rows.scales = stream.take<float>(rows.rows);
+    const CastKey key{order, numbers, numbers == DType::I8 ? fixedScale : 0.0F, nullptr};
+    if (const CastRows *known = castOf(key))
+        return *known;
+    const CastRows rows = addCast(key, x.rows, x.columns, stream);
     launch(stream, [&](StreamHandle handle) {
         if (numbers == DType::I8)
             launchRound(x, order, fixedScale, rows, handle);
         else
             launchCast(x, order, numbers == DType::BF16, rows, handle);
     });
-    m_casts.push_back({order, numbers, fixedScale, rows});
     return rows;
 }
 

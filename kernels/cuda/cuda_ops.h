@@ -2,11 +2,13 @@
 #pragma once
 
 #include "kernels/cuda/dense_products.h"
+#include "kernels/cuda/launch_experts.h"
 #include "kernels/cuda/packed_matrix.h"
 #include "kernels/cuda/step_memory.h"
 #include "kernels/ops.h"
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace kernels::cuda {
@@ -69,26 +71,33 @@ public:
                 Stream &stream) override;
 
 private:
-    /// Activations that were cast for some part of a matrix.
-    struct Cast {
+    /// What tells the casts of one operation's activations apart.
+    struct CastKey {
         const int *order = nullptr;
         DType numbers = DType::F16;
         float fixedScale = 0.0F;
-        CastRows rows;
+        const float *expertScales = nullptr;
+        bool operator==(const CastKey &) const = default;
     };
+    /// The cast that was made for another part of the product under way, or null.
+    [[nodiscard]] const CastRows *castOf(const CastKey &key) const;
+    /// Room for one, which whoever asks fills.
+    [[nodiscard]] CastRows addCast(const CastKey &key, int rows, int columns, DeviceStream &stream);
     /// \param fixedScale of launchRound
     [[nodiscard]] CastRows castFor(DType type, const int *order, float fixedScale, const RowSpan &x,
                                    DeviceStream &stream);
+    /// Each row of a product rounded with the scale of its expert.
+    [[nodiscard]] CastRows roundFor(const ExpertScales &experts, const RowSpan &x, DeviceStream &stream);
     void multiply(const PackedMatrix &weight, const RowSpan &x, const ProductTarget &target, DeviceStream &stream);
     /// Rows [tokens, rows of an expert] of products, for the rows that ids give to each expert.
     [[nodiscard]] RowSpan multiplyExperts(const PackedMatrix::Together &experts, const RowSpan &x,
                                           const TensorView &ids, int rowsPerToken, DeviceStream &stream);
 
     std::unique_ptr<Runtime> m_runtime;
-    std::unique_ptr<DenseProducts> m_dense; ///< null: all products by the kernels
-    std::vector<Cast> m_casts;              ///< of the product under way
-    std::vector<double> m_turns;            ///< of the rope under way
-    std::vector<AttentionTile> m_tiles;     ///< of the attention under way
+    std::unique_ptr<DenseProducts> m_dense;            ///< null: all products by the kernels
+    std::vector<std::pair<CastKey, CastRows>> m_casts; ///< of the product under way
+    std::vector<double> m_turns;                       ///< of the rope under way
+    std::vector<AttentionTile> m_tiles;                ///< of the attention under way
 };
 
 } // namespace kernels::cuda

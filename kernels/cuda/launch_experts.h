@@ -47,6 +47,17 @@ struct RowGroups {
 /// Fills rows, starts and tiles. ids [rowCount], each in [0, experts).
 void launchGroupRows(const int *ids, const RowGroups &groups, StreamHandle stream);
 
+/// What rows of experts are rounded with, where each expert has a scale of its own.
+struct ExpertScales {
+    const float *scales = nullptr; ///< [experts], each as the fixedScale of launchRound
+    const int *ids = nullptr;      ///< [rows of the result], which expert
+    int rowsPerToken = 1;
+};
+
+// quantize.cu
+/// As launchRound; row r of the result is row r / rowsPerToken of x, for expert ids[r].
+void launchRoundForExperts(const RowSpan &x, const ExpertScales &scales, const CastRows &out, StreamHandle stream);
+
 /// One part (gate, up or down) of all experts. Experts of another type are left out: a launch for each type there is.
 struct ExpertWeights {
     DType type = DType::F32;

@@ -216,6 +216,22 @@ std::unique_ptr<Buffer> uploaded(std::span<const std::byte> bytes, Runtime &runt
     return memory;
 }
 
+/// Of the next part, whose matrices have these scales of activations.
+void addRounding(PackedMatrix::Together &together, const std::vector<float> &scales, Runtime &runtime)
+{
+    if (std::ranges::all_of(scales, [&](float scale) { return scale == scales[0]; })) {
+        together.roundings.push_back({scales[0], nullptr});
+        return;
+    }
+    // The gate and the up of an expert see the same activations, so files mostly give them one scale: one table then,
+    // and activations are rounded once.
+    if (together.scales.empty() || together.scales.back() != scales) {
+        together.scales.push_back(scales);
+        together.scaleTables.push_back(uploaded(std::as_bytes(std::span(scales)), runtime));
+    }
+    together.roundings.push_back({0.0F, reinterpret_cast<const float *>(together.scaleTables.back()->data())});
+}
+
 } // namespace
 
 const PackedMatrix::Together &PackedMatrix::together(std::span<const PackedWeight *const> matrices,
@@ -231,6 +247,7 @@ const PackedMatrix::Together &PackedMatrix::together(std::span<const PackedWeigh
     std::vector<WeightView> views;
     for (std::size_t p = 0; p < first.m_parts.size(); ++p) {
         std::vector<DType> &types = made->types.emplace_back();
+        std::vector<float> scales;
         for (const PackedWeight *weight : matrices) {
             const PackedMatrix &matrix = of(*weight);
             CHECK(matrix.m_parts.size() == first.m_parts.size());
@@ -241,9 +258,11 @@ const PackedMatrix::Together &PackedMatrix::together(std::span<const PackedWeigh
                                 + "' of an expert has columns in an order of their own, which the CUDA kernels do not "
                                   "multiply");
             views.push_back(part.view);
+            scales.push_back(part.activationScale);
             if (std::ranges::find(types, part.view.type) == types.end())
                 types.push_back(part.view.type);
         }
+        addRounding(*made, scales, runtime);
     }
     made->views = uploaded(std::as_bytes(std::span(views)), runtime);
     if (!biases.empty())

@@ -48,6 +48,14 @@ public:
         std::unique_ptr<Buffer> views;         ///< WeightView [parts, matrices]
         std::unique_ptr<Buffer> biasTable;     ///< [matrices] pointers, or null
         std::vector<std::vector<DType>> types; ///< that each part has among the matrices
+        /// How the activations of each part are rounded to int8.
+        struct Rounding {
+            float scale = 0.0F;            ///< WeightPart::activationScale of all matrices
+            const float *scales = nullptr; ///< where they differ: on the device, [matrices]
+        };
+        std::vector<Rounding> roundings;
+        std::vector<std::vector<float>> scales; ///< of the tables
+        std::vector<std::unique_ptr<Buffer>> scaleTables;
     };
     /// \throws Error Refused for columns in an order of their own, OutOfMemory
     [[nodiscard]] static const Together &together(std::span<const PackedWeight *const> matrices,

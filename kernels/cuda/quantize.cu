@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Activations for the tensor cores.
 #include "kernels/cuda/device.cuh"
+#include "kernels/cuda/launch_experts.h"
 #include "kernels/cuda/reduce.cuh"
 
 namespace kernels::cuda {
@@ -52,11 +53,14 @@ __device__ __forceinline__ float largestOf(const float *row, int columns, float 
 }
 
 /// One block for each row, four columns at a time.
-__global__ void __launch_bounds__(threads, 8) roundKernel(RowSpan x, const int *order, float fixedScale, CastRows out)
+__global__ void __launch_bounds__(threads, 8)
+    roundKernel(RowSpan x, const int *order, float fixedScale, ExpertScales experts, CastRows out)
 {
     SIMT_SHARED(float, warpLargest, [threads / 32]);
     const int row = static_cast<int>(blockIdx.x);
-    const float *source = rowOf(x, row);
+    const float *source = rowOf(x, row / experts.rowsPerToken);
+    if (experts.scales != nullptr)
+        fixedScale = experts.scales[experts.ids[row]];
     const float largest = largestOf(source, x.columns, warpLargest);
     const bool usable = isFinite(largest) && largest > 1e-35F; // of smaller ones the quotient would be infinite
     const float perUnit = !usable ? 0.0F : fixedScale > 0.0F ? 1.0F / fixedScale : 127.0F / largest;
@@ -107,7 +111,16 @@ void launchRound(const RowSpan &x, const int *order, float fixedScale, const Cas
     CHECK(out.terms == 1);
     if (x.rows > 0)
         checkLaunch(simt::launch(roundKernel, dim3(static_cast<unsigned>(x.rows)), dim3(threads), 0, stream, x, order,
-                                 fixedScale, out),
+                                 fixedScale, ExpertScales(), out),
+                    "round");
+}
+
+void launchRoundForExperts(const RowSpan &x, const ExpertScales &scales, const CastRows &out, StreamHandle stream)
+{
+    CHECK(out.terms == 1 && out.rows == x.rows * scales.rowsPerToken);
+    if (out.rows > 0)
+        checkLaunch(simt::launch(roundKernel, dim3(static_cast<unsigned>(out.rows)), dim3(threads), 0, stream, x,
+                                 nullptr, 0.0F, scales, out),
                     "round");
 }
 

@@ -245,6 +245,8 @@ mutant 'cast: order left out' quantize.cu quantize tiles -e 's/order != nullptr 
 mutant 'round: no number below 0' quantize.cu quantize tiles -e 's/value \* perUnit, -127.0F/value * perUnit, 0.0F/'
 mutant 'round: an infinity is not told' quantize.cu quantize tiles -e 's/!isFinite\(largest\) \? nanf\(""\)/false ? nanf("")/'
 mutant 'round: the scale of the file is not used' quantize.cu quantize tiles -e 's/fixedScale > 0.0F \? 1.0F/fixedScale < 0.0F ? 1.0F/'
+mutant 'round: rows take the scale of the wrong expert' quantize.cu quantize tiles -e 's/experts.scales\[experts.ids\[row\]\]/experts.scales[experts.ids[0]]/'
+mutant 'round: experts take the row of their own number' quantize.cu quantize tiles -e 's/row \/ experts.rowsPerToken/row % x.rows/'
 mutant 'round: numbers of the next column' quantize.cu quantize tiles -e 's/: i \+ j\] : 0.0F/: (i + j) % (x.columns - 1) + 1] : 0.0F/'
 integers() {
     local name=$1

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What tensor cores multiply: activations cast to halves or rounded to int8; and tiles without tensor cores, as other
 // GPUs than NVIDIA's run them: the same numbers to the bit as the instructions.
+#include "kernels/cuda/launch_experts.h"
 #include "kernels/cuda/plain_tiles.h"
 #include "kernels/cuda/ptx.h"
 #include "tests/cuda/device_weight.h"
@@ -140,6 +141,7 @@ private slots:
     void cast();
     void castOfExtremes();
     void rounding();
+    void roundingForExperts();
     void roundingOfExtremes();
 };
 
@@ -265,6 +267,40 @@ void TestCudaTiles::rounding()
         });
         QVERIFY2(wrong.empty(), wrong.c_str());
     }
+}
+
+/// Each row for several experts, of which some have a scale.
+void TestCudaTiles::roundingForExperts()
+{
+    constexpr int tokens = 3;
+    constexpr std::size_t perToken = 2;
+    constexpr std::size_t rows = tokens * perToken;
+    constexpr std::size_t columns = 70;
+    constexpr int padded = 128;
+    const std::vector<float> x = kernel_data::randomFloats(tokens * columns, 3);
+    const std::vector<float> scales{0.004F, 0.0F, 0.01F, 0.02F};
+    const std::vector<int> ids{2, 0, 1, 3, 0, 0};
+    const std::string wrong = device_rig::underSchedules([&](StreamHandle stream) -> std::string {
+        const Rows source(tokens, columns, x);
+        const DeviceArray<float> deviceScales(scales);
+        const DeviceArray<int> deviceIds(ids);
+        const DeviceArray<std::int8_t> numbers(rows * padded);
+        const DeviceArray<float> found(rows);
+        launchRoundForExperts(source.span(), {deviceScales.data(), deviceIds.data(), perToken},
+                              {numbers.data(), found.data(), rows, padded, 1}, stream);
+        if (!numbers.bordersIntact() || !found.bordersIntact() || source.values() != x)
+            return "something was written outside of the rounded rows";
+        for (std::size_t row = 0; row < rows; ++row) {
+            const auto first = x.begin() + static_cast<std::ptrdiff_t>(row / perToken * columns);
+            const std::vector<float> wanted =
+                device_rig::roundedRows({first, first + columns}, columns, scales[static_cast<std::size_t>(ids[row])]);
+            for (std::size_t i = 0; i < padded; ++i)
+                if (static_cast<float>(numbers[row * padded + i]) * found[row] != (i < columns ? wanted[i] : 0.0F))
+                    return "row " + std::to_string(row) + ", column " + std::to_string(i) + " is wrong";
+        }
+        return {};
+    });
+    QVERIFY2(wrong.empty(), wrong.c_str());
 }
 
 /// Rows with an infinity or a NaN are marked as such, those of tiny numbers are zeros, and a scale that the file has
