@@ -313,6 +313,7 @@ std::vector<SelfTestCase> selfTestCases(const kernels::Ops &device)
     addRope(cases, false);
     addRope(cases, true);
     addExperts(cases, device);
+    addInt8Cases(cases, device);
     for (const DType type : kvTypes)
         addAttention(cases, device, type);
     return cases;

@@ -52,6 +52,13 @@ public:
     [[nodiscard]] const kernels::PackedWeight &weight(TestNumbers &random, kernels::DType type,
                                                       std::initializer_list<std::int64_t> partRows,
                                                       std::int64_t columns);
+    /// W8A8 weights, a scale for each row; a part for each of `activationScales` (kernels::WeightPart).
+    [[nodiscard]] const kernels::PackedWeight &int8Weight(TestNumbers &random,
+                                                          std::initializer_list<float> activationScales,
+                                                          std::int64_t partRows, std::int64_t columns);
+    /// [rows, columns] of whole multiples of `unit`, the first two of every 32 the largest: `largest` times it.
+    [[nodiscard]] kernels::TensorView multiples(TestNumbers &random, std::int64_t rows, std::int64_t columns,
+                                                float unit, int largest);
     [[nodiscard]] std::vector<float> values(const kernels::TensorView &view);
     /// Whole numbers, as floats.
     [[nodiscard]] std::vector<float> numbers(const kernels::TensorView &view);
@@ -73,6 +80,9 @@ struct SelfTestCase {
     std::function<std::vector<float>(SelfTestSide &, TestNumbers &)> run;
     std::string skipped; ///< why the device does not do it; empty when it does
 };
+
+/// Products whose activations are rounded to int8 by the row, by the file's scale, and by those of experts.
+void addInt8Cases(std::vector<SelfTestCase> &cases, const kernels::Ops &device);
 
 /// Every operation, over the types that `device` takes; the others as skipped.
 [[nodiscard]] std::vector<SelfTestCase> selfTestCases(const kernels::Ops &device);
