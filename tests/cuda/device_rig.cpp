@@ -30,24 +30,14 @@ constexpr bool slow = false;
 constexpr simt::Schedule schedules[] = {simt::Schedule::Random, simt::Schedule::Lifo, simt::Schedule::Starve,
                                         simt::Schedule::Fifo};
 
-std::unique_ptr<simt::Emulator> makeDevice(int seed)
-{
-    simt::Config config;
-    config.seed = static_cast<unsigned>(seed) + 1;
-    config.schedule = schedules[static_cast<std::size_t>(seed) % std::size(schedules)];
-    return std::make_unique<simt::Emulator>(config);
-}
-
-/// Runs with the device of a seed. Those of the quick tier are kept with their stacks; stacks of more would be more
-/// than a process may map.
+/// One device for all seeds: it keeps the stacks of as many threads as a launch had at most, which are costly to map,
+/// and two mappings each of the 65,530 that a process may have.
 std::string runOn(int seed, const std::function<std::string(StreamHandle)> &work)
 {
-    static std::unique_ptr<simt::Emulator> kept[2];
-    if (seed >= 2)
-        return work(makeDevice(seed)->stream());
-    if (!kept[seed])
-        kept[seed] = makeDevice(seed);
-    return work(kept[seed]->stream());
+    static simt::Emulator device;
+    device.config().seed = static_cast<unsigned>(seed) + 1;
+    device.config().schedule = schedules[static_cast<std::size_t>(seed) % std::size(schedules)];
+    return work(device.stream());
 }
 
 int seedCount()
@@ -63,6 +53,11 @@ int seedCount()
 bool smallOnly()
 {
     return slow && !shared_data::fullTier();
+}
+
+bool thinned()
+{
+    return slow && shared_data::fullTier();
 }
 
 std::string underSchedules(const std::function<std::string(StreamHandle)> &work)

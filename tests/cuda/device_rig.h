@@ -26,6 +26,9 @@ using kernels::cuda::StreamHandle;
 
 /// Whether the small shapes alone are tested: the quick pass under TSan, where a launch takes a hundred times as long.
 [[nodiscard]] bool smallOnly();
+/// Whether it is the full tier under TSan: every kernel, every type and every way through them, but fewer of the shapes
+/// and random cases that differ in values alone, which the other builds go through.
+[[nodiscard]] bool thinned();
 
 /// Runs `work` on an emulated device once for each seed; seeds go through all schedules. `work` returns what is wrong,
 /// or nothing. Returns the first complaint, of the work or of the emulator, with its seed.

@@ -182,12 +182,12 @@ const std::vector<DType> &types()
     return list;
 }
 
-/// All types, or in the quick tier those whose numbers are made in another way.
+/// All types, or outside of the whole full tier those whose numbers are made in another way.
 void addTypes(bool all = true)
 {
     QTest::addColumn<int>("type");
     for (const DType type : types())
-        if (all || shared_data::fullTier() || isPlainOrK(type))
+        if (all || isPlainOrK(type) || (shared_data::fullTier() && !device_rig::thinned()))
             QTest::addRow("%s", info(type).name.data()) << int(type);
 }
 
@@ -245,7 +245,8 @@ void TestCudaProducts::shapes_data()
         if (device_rig::smallOnly())
             continue;
         add(type, 18, 65, 150);
-        if (!shared_data::fullTier() && type > DType::Q8_0 && type != DType::Q4_K && type != DType::W8A8)
+        const bool whole = shared_data::fullTier() && !device_rig::thinned();
+        if (!whole && type > DType::Q8_0 && type != DType::Q4_K && type != DType::W8A8)
             continue; // one kernel for all
         add(type, 3, 63, 37);
         add(type, 16, 65, 300);
@@ -253,7 +254,7 @@ void TestCudaProducts::shapes_data()
         add(type, 70, 70, 160);
         add(type, 33, 16, 800);
         add(type, 2, 40, 4300);
-        if (!shared_data::fullTier())
+        if (!whole)
             continue;
         for (int tokens = 1; tokens <= 70; tokens += 3)
             add(type, tokens, 1 + tokens * 11 % 140, 1 + tokens * 37 % 700);

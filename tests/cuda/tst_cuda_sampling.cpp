@@ -169,7 +169,7 @@ std::vector<float> logitsOf(int vocab, std::uint32_t seed, float spread)
 
 int seeds()
 {
-    return device_rig::smallOnly() ? 2 : shared_data::fullTier() ? 100 : 8;
+    return device_rig::smallOnly() ? 2 : shared_data::fullTier() && !device_rig::thinned() ? 100 : 8;
 }
 
 std::vector<Case> casesOf(int vocab, float spread, const SamplingParams &params)
