@@ -76,6 +76,23 @@ struct HalfRecord {
     std::int32_t minus128;
 };
 
+constexpr int groupRows = 8; ///< activation rows that lie side by side for kernels of many rows
+
+/// One block of groupRows rows, so that what they meet a line of weights with is one run of bytes.
+struct alignas(lineBytes) GroupBlock {
+    std::int8_t numbers[groupRows][blockWidth];
+    float scales[groupRows];
+    float scaledSums[groupRows];
+    std::int32_t minus128[groupRows];
+    std::int32_t minus8[groupRows];
+};
+
+/// The HalfRecords of a GroupBlock.
+struct alignas(lineBytes) GroupHalves {
+    float scaledSums[2][groupRows];
+    std::int32_t minus128[2][groupRows];
+};
+
 /// Quantized activations of some rows. `halves` may be null when no weight needs them.
 struct QuantRows {
     const std::int8_t *numbers; ///< [rows, stride]
@@ -83,6 +100,8 @@ struct QuantRows {
     const HalfRecord *halves;   ///< [rows, 2 x blocks]
     std::int64_t stride;        ///< columns of a row
     std::int64_t blocksPerRow;
+    const GroupBlock *groups = nullptr; ///< [rows / groupRows, blocks] of whole groups; null where the level takes none
+    const GroupHalves *groupHalves = nullptr; ///< the same; null with `halves`
 };
 
 /// Activations of a tile that count as zero in their blocks' numbers, so that the others are rounded in finer steps.
@@ -157,6 +176,12 @@ struct LevelKernels {
     /// the weight being scale x number, or fma(scale, number, minimum)
     void (*quantPanel)(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x,
                        const Outliers &outliers, int rows, const PanelScratch &scratch, float *tile);
+    bool takesGroups = false; ///< whether quantPanel and quantPanelPair want QuantRows::groups
+    /// The same for two panels of one layout, each with memory and a tile of its own: the same bits. Returns false, and
+    /// has done nothing, where one after the other is better. Null: always.
+    bool (*quantPanelPair)(const PanelLayout &layout, const std::uint8_t *const (&panels)[2], const QuantRows &x,
+                           const Outliers &outliers, int rows, const PanelScratch (&scratch)[2],
+                           float *const (&tiles)[2]) = nullptr;
     /// The same for float panels; x [rows, columns] with `stride` floats between rows
     void (*floatPanel)(const PanelLayout &layout, const std::uint8_t *panel, const float *x, std::int64_t stride,
                        int rows, const PanelScratch &scratch, float *tile);

@@ -60,7 +60,7 @@ void addBias(const float *bias, int count, int rows, float *tile)
 
 } // namespace
 
-/// Memory of one thread: two tiles, unpacked lines, scales, widened columns.
+/// Memory of one thread: two tiles, and for each of their panels unpacked lines, scales, widened columns.
 struct Matmul::Worker {
     explicit Worker(AlignedMemory &memory)
     {
@@ -68,17 +68,19 @@ struct Matmul::Worker {
         constexpr std::size_t scaleFloats = 2 * quantSliceBlocks * panelRows;
         constexpr std::size_t columnFloats = floatSliceColumns * panelRows;
         constexpr std::size_t lineFloats = quantSliceBlocks * 8 * lineBytes / sizeof(float);
-        tile = memory.reserve<float>(2 * tileFloats + lineFloats + 2 * scaleFloats + columnFloats);
-        secondTile = tile + tileFloats;
-        scratch.scales = secondTile + tileFloats;
-        scratch.mins = scratch.scales + scaleFloats;
-        scratch.columns = scratch.mins + scaleFloats;
-        scratch.lines = reinterpret_cast<std::uint8_t *>(scratch.columns + columnFloats);
+        constexpr std::size_t eachFloats = tileFloats + 2 * scaleFloats + lineFloats;
+        auto *next = memory.reserve<float>(2 * eachFloats + columnFloats);
+        float *columns = next + 2 * eachFloats; // panels take turns
+        for (int p = 0; p < 2; ++p, next += eachFloats) {
+            float *scales = next + tileFloats;
+            tiles[p] = next;
+            scratch[p] = {reinterpret_cast<std::uint8_t *>(scales + 2 * scaleFloats), scales, scales + scaleFloats,
+                          columns};
+        }
     }
 
-    float *tile;
-    float *secondTile;
-    PanelScratch scratch{};
+    float *tiles[2];
+    PanelScratch scratch[2];
 };
 
 /// All rows of x, a tile at a time, with one matrix.
@@ -183,10 +185,10 @@ bool Matmul::usesBfloat() const
 bool Matmul::isBfloatFaster(const PackedPanels::Panel &panel, Worker &worker)
 {
     const Input &input = m_inputs[panel.input];
-    const double usual = bestSeconds([&] { panelProducts(panel, 0, {0, tileRows}, worker, worker.tile); });
+    const double usual = bestSeconds([&] { panelProducts(panel, 0, {0, tileRows}, worker, worker.tiles[0]); });
     const double inBfloat = bestSeconds([&] {
-        m_level.bfloatPanel(*panel.layout, panel.data, input.bfloat, input.bfloatStride, tileRows, worker.scratch,
-                            worker.tile);
+        m_level.bfloatPanel(*panel.layout, panel.data, input.bfloat, input.bfloatStride, tileRows, worker.scratch[0],
+                            worker.tiles[0]);
     });
     return inBfloat < 0.95 * usual;
 }
@@ -215,20 +217,20 @@ void Matmul::chooseProducts(const PackedPanels &weight)
     }
 }
 
-template<typename Body> void Matmul::overTiles(std::int64_t panels, std::size_t tiles, Body body)
+template<typename Body> void Matmul::overTiles(std::int64_t panels, int together, std::size_t tiles, Body body)
 {
     const std::int64_t threads = m_pool.threads();
     if (m_workers.size() < static_cast<std::size_t>(threads))
         m_workers.resize(static_cast<std::size_t>(threads));
-    // Parts differ by a panel at most, so that threads end together.
+    // Parts differ by a group at most, so that threads end together.
+    const std::int64_t groups = (panels + together - 1) / together;
     const std::int64_t most = (panels + panelsPerPart - 1) / panelsPerPart;
-    const std::int64_t parts = std::max(std::min(panels, threads * partsPerThread), most);
+    const std::int64_t parts = std::min(groups, std::max(threads * partsPerThread, most));
     m_pool.runStretches(static_cast<int>(parts * static_cast<std::int64_t>(tiles)), [&](int part, int thread) {
         Worker worker(m_workers[static_cast<std::size_t>(thread)]);
         const std::int64_t index = part % parts;
-        const std::int64_t end = panels * (index + 1) / parts;
-        for (std::int64_t p = panels * index / parts; p < end; ++p)
-            body(p, static_cast<std::size_t>(part / parts), worker);
+        const auto bound = [&](std::int64_t i) { return std::min(panels, groups * i / parts * together); };
+        body(bound(index), bound(index + 1), static_cast<std::size_t>(part / parts), worker);
     });
 }
 
@@ -238,16 +240,32 @@ void Matmul::panelProducts(const PackedPanels::Panel &panel, std::int64_t index,
     const Input &input = m_inputs[panel.input];
     if (takesBfloat(*panel.layout, range.rows)) {
         m_level.bfloatPanel(*panel.layout, panel.data, input.bfloat + range.first * input.bfloatStride,
-                            input.bfloatStride, range.rows, worker.scratch, tile);
+                            input.bfloatStride, range.rows, worker.scratch[0], tile);
         return;
     }
     if (panel.layout->blocks == 0) {
         m_level.floatPanel(*panel.layout, panel.data, rowOf(input.x, range.first), input.x.strides[0], range.rows,
-                           worker.scratch, tile);
+                           worker.scratch[0], tile);
         return;
     }
     const RoundedActivations::Tile rounded = input.rounded.tile(index, range.first);
-    m_level.quantPanel(*panel.layout, panel.data, rounded.rows, rounded.outliers, range.rows, worker.scratch, tile);
+    m_level.quantPanel(*panel.layout, panel.data, rounded.rows, rounded.outliers, range.rows, worker.scratch[0], tile);
+}
+
+void Matmul::pairProducts(const PackedPanels::Panel &first, const PackedPanels::Panel &second, std::int64_t index,
+                          const RowRange &range, Worker &worker)
+{
+    const PanelLayout &layout = *first.layout;
+    const bool fit = m_level.quantPanelPair != nullptr && layout.blocks != 0 && first.input == second.input
+        && (first.layout == second.layout || isSameKind(layout, *second.layout)) && !takesBfloat(layout, range.rows);
+    if (fit) {
+        const RoundedActivations::Tile rounded = m_inputs[first.input].rounded.tile(index, range.first);
+        if (m_level.quantPanelPair(layout, {first.data, second.data}, rounded.rows, rounded.outliers, range.rows,
+                                   worker.scratch, worker.tiles))
+            return;
+    }
+    panelProducts(first, index, range, worker, worker.tiles[0]);
+    panelProducts(second, index, range, worker, worker.tiles[1]);
 }
 
 void Matmul::finish(const float *tile, const RowRange &range, const float *bias, const PackedPanels::Panel &panel,
@@ -279,13 +297,27 @@ void Matmul::linear(std::span<const WeightTile> tiles, const TensorView &x, cons
     if (tiles.empty())
         return;
     prepare(tiles, x);
-    overTiles(tiles[0].weight->panels(), tiles.size(), [&](std::int64_t p, std::size_t index, Worker &worker) {
-        const WeightTile &tile = tiles[index];
-        const PackedPanels::Panel panel = tile.weight->panel(p);
-        panelProducts(panel, static_cast<std::int64_t>(index), tile.range, worker, worker.tile);
-        const float *panelBias = tile.bias != nullptr ? tile.bias + panel.firstRow : nullptr;
-        finish(worker.tile, tile.range, panelBias, panel, accumulate, out, outRows);
-    });
+    overTiles(tiles[0].weight->panels(), x.shape[0] > 1 ? 2 : 1, tiles.size(),
+              [&](std::int64_t begin, std::int64_t end, std::size_t index, Worker &worker) {
+                  const WeightTile &tile = tiles[index];
+                  const auto store = [&](const PackedPanels::Panel &panel, const float *products) {
+                      const float *bias = tile.bias != nullptr ? tile.bias + panel.firstRow : nullptr;
+                      finish(products, tile.range, bias, panel, accumulate, out, outRows);
+                  };
+                  std::int64_t p = begin;
+                  for (; p + 1 < end; p += 2) {
+                      const PackedPanels::Panel first = tile.weight->panel(p);
+                      const PackedPanels::Panel second = tile.weight->panel(p + 1);
+                      pairProducts(first, second, static_cast<std::int64_t>(index), tile.range, worker);
+                      store(first, worker.tiles[0]);
+                      store(second, worker.tiles[1]);
+                  }
+                  if (p < end) {
+                      const PackedPanels::Panel last = tile.weight->panel(p);
+                      panelProducts(last, static_cast<std::int64_t>(index), tile.range, worker, worker.tiles[0]);
+                      store(last, worker.tiles[0]);
+                  }
+              });
 }
 
 void Matmul::gated(std::span<const WeightTile> tiles, Activation activation, const TensorView &x, const TensorView &out,
@@ -296,18 +328,21 @@ void Matmul::gated(std::span<const WeightTile> tiles, Activation activation, con
     prepare(tiles, x);
     const GatedRow activate = m_level.gatedRows[static_cast<std::size_t>(activation)];
     const std::int64_t half = tiles[0].weight->panels() / 2;
-    overTiles(half, tiles.size(), [&](std::int64_t p, std::size_t index, Worker &worker) {
+    const auto gate = [&](std::int64_t p, std::size_t index, Worker &worker) {
         const WeightTile &tile = tiles[index];
-        const PackedPanels::Panel gate = tile.weight->panel(p);
-        const PackedPanels::Panel up = tile.weight->panel(half + p);
-        panelProducts(gate, static_cast<std::int64_t>(index), tile.range, worker, worker.tile);
-        panelProducts(up, static_cast<std::int64_t>(index), tile.range, worker, worker.secondTile);
+        const PackedPanels::Panel gates = tile.weight->panel(p);
+        const PackedPanels::Panel ups = tile.weight->panel(half + p);
+        pairProducts(gates, ups, static_cast<std::int64_t>(index), tile.range, worker);
         if (tile.bias != nullptr) {
-            addBias(tile.bias + gate.firstRow, gate.rows, tile.range.rows, worker.tile);
-            addBias(tile.bias + up.firstRow, up.rows, tile.range.rows, worker.secondTile);
+            addBias(tile.bias + gates.firstRow, gates.rows, tile.range.rows, worker.tiles[0]);
+            addBias(tile.bias + ups.firstRow, ups.rows, tile.range.rows, worker.tiles[1]);
         }
-        activate(worker.tile, worker.secondTile, worker.tile, tile.range.rows * panelRows);
-        finish(worker.tile, tile.range, nullptr, gate, false, out, outRows);
+        activate(worker.tiles[0], worker.tiles[1], worker.tiles[0], tile.range.rows * panelRows);
+        finish(worker.tiles[0], tile.range, nullptr, gates, false, out, outRows);
+    };
+    overTiles(half, 1, tiles.size(), [&](std::int64_t begin, std::int64_t end, std::size_t index, Worker &worker) {
+        for (std::int64_t p = begin; p < end; ++p)
+            gate(p, index, worker);
     });
 }
 

@@ -78,11 +78,15 @@ private:
     [[nodiscard]] bool takesBfloat(const PanelLayout &layout, int rows) const;
     void panelProducts(const PackedPanels::Panel &panel, std::int64_t index, const RowRange &range, Worker &worker,
                        float *tile);
+    /// The same for two panels, into the worker's tiles.
+    void pairProducts(const PackedPanels::Panel &first, const PackedPanels::Panel &second, std::int64_t index,
+                      const RowRange &range, Worker &worker);
     /// A tile's rows to their places in `out`.
     void finish(const float *tile, const RowRange &range, const float *bias, const PackedPanels::Panel &panel,
                 bool accumulate, const TensorView &out, const std::int64_t *outRows) const;
-    /// Calls body(panel, number of the tile, worker) for every panel in [0, panels) and tile.
-    template<typename Body> void overTiles(std::int64_t panels, std::size_t tiles, Body body);
+    /// Calls body(first panel, end, number of the tile, worker) for stretches of [0, panels) and every tile; they begin
+    /// at multiples of `together`.
+    template<typename Body> void overTiles(std::int64_t panels, int together, std::size_t tiles, Body body);
 
     const LevelKernels &m_level;
     ThreadPool &m_pool;

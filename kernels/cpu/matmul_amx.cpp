@@ -224,6 +224,8 @@ LevelKernels amxKernels()
 {
     LevelKernels kernels = avx512VnniKernels();
     kernels.quantPanel = quantPanel;
+    kernels.quantPanelPair = nullptr;
+    kernels.takesGroups = false; // tiles read rows, and fewer than a group are left to the level below
     return kernels;
 }
 

@@ -13,7 +13,7 @@ namespace {
 using I = __m512i;
 using Z = __m512;
 
-constexpr int mostRows = 8;
+constexpr int peakSums = 16;     // enough to cover the latency of a product
 constexpr int fetchBytes = 8192; // best of 1024..8192 at 4 to 32 rows
 
 inline __attribute__((always_inline)) I quad(const std::int8_t *p)
@@ -119,6 +119,65 @@ __attribute__((noinline)) void tile(const PanelSlice &slice, const QuantRows &x,
         _mm512_storeu_ps(out + m * panelRows, f[m]);
 }
 
+/// The same for a whole group, `blocks` of its blocks and `halfRecords` from those of the slice on.
+template<Source S, bool HasMin, bool Halves, bool Stored>
+__attribute__((noinline)) void groupTile(const PanelSlice &slice, const GroupBlock *x, const GroupHalves *halfRecords,
+                                         bool first, float *out, std::int64_t ahead)
+{
+    constexpr int groups = Halves ? 2 : 1;
+    constexpr int lines = 8 / groups;
+    constexpr int storedLines = S == Source::Nibbles ? 4 : 8;
+    Z f[groupRows];
+#pragma GCC unroll 8
+    for (int m = 0; m < groupRows; ++m)
+        f[m] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(out + m * panelRows);
+    const std::uint8_t *block = slice.lines;
+    for (int b = 0; b < slice.blocks; ++b, ++x, block += slice.bytesPerBlock) {
+#pragma GCC unroll 2
+        for (int g = 0; g < groups; ++g) {
+            I sum[groupRows];
+#pragma GCC unroll 8
+            for (int m = 0; m < groupRows; ++m) {
+                if constexpr (S == Source::SignedBytes)
+                    sum[m] = _mm512_set1_epi32(Halves ? halfRecords[b].minus128[g][m] : x->minus128[m]);
+                else
+                    sum[m] = HasMin ? _mm512_setzero_si512() : _mm512_set1_epi32(x->minus8[m]);
+            }
+#pragma GCC unroll 8
+            for (int i = 0; i < lines; ++i) {
+                const int line = g * lines + i;
+                if (line < storedLines)
+                    _mm_prefetch(reinterpret_cast<const char *>(block) + ahead + line * lineBytes, _MM_HINT_T1);
+                I w = lineOf<S>(block, line);
+                hide(w);
+#pragma GCC unroll 8
+                for (int m = 0; m < groupRows; ++m)
+                    sum[m] = _mm512_dpbusd_epi32(sum[m], w, quad(x->numbers[m] + line * 4));
+            }
+            const int column = (b * groups + g) * panelRows;
+            const std::uint8_t *stored = block + storedLines * lineBytes;
+            if constexpr (Stored)
+                _mm_prefetch(reinterpret_cast<const char *>(stored) + ahead, _MM_HINT_T1);
+            const Z scales = Stored ? halves(stored) : _mm512_load_ps(slice.scales + column);
+            Z mins = _mm512_setzero_ps();
+            if constexpr (HasMin)
+                mins = Stored ? halves(stored + 2 * panelRows) : _mm512_load_ps(slice.mins + column);
+#pragma GCC unroll 8
+            for (int m = 0; m < groupRows; ++m) {
+                f[m] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[m]), _mm512_mul_ps(scales, _mm512_set1_ps(x->scales[m])),
+                                       f[m]);
+                if constexpr (HasMin) {
+                    const float scaledSum = Halves ? halfRecords[b].scaledSums[g][m] : x->scaledSums[m];
+                    f[m] = _mm512_fmadd_ps(mins, _mm512_set1_ps(scaledSum), f[m]);
+                }
+            }
+        }
+    }
+#pragma GCC unroll 8
+    for (int m = 0; m < groupRows; ++m)
+        _mm512_storeu_ps(out + m * panelRows, f[m]);
+}
+
 QuantRows rowsFrom(const QuantRows &x, int row)
 {
     return {x.numbers + row * x.stride, x.blocks + row * x.blocksPerRow,
@@ -126,10 +185,12 @@ QuantRows rowsFrom(const QuantRows &x, int row)
 }
 
 using Tile = void (*)(const PanelSlice &, const QuantRows &, std::int64_t, bool, float *, std::int64_t);
+using GroupTile = void (*)(const PanelSlice &, const GroupBlock *, const GroupHalves *, bool, float *, std::int64_t);
 
 /// Tiles that take as many rows as their place tells, and how they read numbers.
 struct Tiles {
-    Tile rows[mostRows + 1];
+    Tile rows[groupRows];
+    GroupTile group;
     SliceNumbers form;
 };
 
@@ -137,7 +198,8 @@ template<Source S, bool HasMin, bool Halves, bool Stored>
 constexpr Tiles tiles = {{nullptr, tile<1, S, HasMin, Halves, Stored>, tile<2, S, HasMin, Halves, Stored>,
                           tile<3, S, HasMin, Halves, Stored>, tile<4, S, HasMin, Halves, Stored>,
                           tile<5, S, HasMin, Halves, Stored>, tile<6, S, HasMin, Halves, Stored>,
-                          tile<7, S, HasMin, Halves, Stored>, tile<8, S, HasMin, Halves, Stored>},
+                          tile<7, S, HasMin, Halves, Stored>},
+                         groupTile<S, HasMin, Halves, Stored>,
                          {S == Source::Nibbles, S == Source::SignedBytes, Stored, HasMin,
                           S == Source::Nibbles && !HasMin ? 8 : 0, Halves ? 2 : 1}};
 
@@ -168,18 +230,24 @@ const Tiles &tilesOf(const PanelLayout &layout)
 /// The blocks of a slice for all rows.
 void addBlocks(const Tiles &run, const PanelSlice &slice, int firstBlock, const QuantRows &x, int rows, float *out)
 {
-    for (int m = 0; m < rows; m += mostRows) {
-        const int step = rows - m < mostRows ? rows - m : mostRows;
-        run.rows[step](slice, rowsFrom(x, m), firstBlock, firstBlock == 0, out + m * panelRows,
-                       m == 0 ? fetchBytes : 0);
+    const int full = rows / groupRows * groupRows;
+    for (int m = 0; m < full; m += groupRows) {
+        const std::int64_t at = m / groupRows * x.blocksPerRow + firstBlock;
+        run.group(slice, x.groups + at, x.groupHalves != nullptr ? x.groupHalves + at : nullptr, firstBlock == 0,
+                  out + m * panelRows, m == 0 ? fetchBytes : 0);
     }
+    if (full < rows)
+        run.rows[rows - full](slice, rowsFrom(x, full), firstBlock, firstBlock == 0, out + full * panelRows,
+                              full == 0 ? fetchBytes : 0);
 }
 
 void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x, const Outliers &outliers,
                 int rows, const PanelScratch &scratch, float *tile)
 {
     const bool raw = layout.scales == PanelScales::Raw;
-    if (rows == 1 && !raw)
+    // A row that was left over by a tile of many meets columns of other rows' outliers, which that kernel does not
+    // know.
+    if (rows == 1 && !raw && outliers.columnCount == outliers.counts[0])
         return rowProductsAvx512Vnni(layout, panel, x, outliers, tile);
     const bool direct = isDirect(layout);
     const Tiles &run = tilesOf(layout);
@@ -206,7 +274,7 @@ void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const Quan
 double integerPeak(std::int64_t rounds)
 {
     const I a = _mm512_set1_epi8(3);
-    I sums[mostRows];
+    I sums[peakSums];
 #pragma GCC unroll 16
     for (I &sum : sums)
         sum = _mm512_setzero_si512();
@@ -220,7 +288,7 @@ double integerPeak(std::int64_t rounds)
 #pragma GCC unroll 16
     for (const I &sum : sums)
         __asm__ volatile("" : : "v"(sum)); // sums that nobody wants would not be worked out
-    return static_cast<double>(rounds) * mostRows * 128;
+    return static_cast<double>(rounds) * peakSums * 128;
 }
 
 } // namespace
@@ -235,6 +303,8 @@ LevelKernels avx512VnniKernels()
 {
     LevelKernels kernels = avx512Kernels();
     kernels.quantPanel = quantPanel;
+    kernels.quantPanelPair = quantPairAvx512Vnni;
+    kernels.takesGroups = true;
     addRoundingAvx512Vnni(kernels);
     kernels.integerPeak = integerPeak;
     return kernels;

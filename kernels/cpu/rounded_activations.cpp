@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 namespace kernels {
 
@@ -32,7 +33,8 @@ std::int32_t reachedBy(const std::int32_t *keys, std::int64_t count, std::int64_
 
 } // namespace
 
-void RoundedActivations::reserve(std::int64_t rows, std::int64_t tiles, std::int64_t blocks, bool halves, int threads)
+void RoundedActivations::reserve(std::int64_t rows, std::int64_t tiles, std::int64_t blocks, bool halves, bool grouped,
+                                 int threads)
 {
     m_blocksPerRow = blocks;
     m_mostPerRow = std::max<std::int64_t>(1, (blocks + blocksPerOutlier / 2) / blocksPerOutlier);
@@ -41,6 +43,9 @@ void RoundedActivations::reserve(std::int64_t rows, std::int64_t tiles, std::int
     m_numbers = m_numberMemory.reserve<std::int8_t>(all * blockWidth);
     m_blocks = m_blockMemory.reserve<BlockRecord>(all);
     m_halves = halves ? m_halfMemory.reserve<HalfRecord>(all * 2) : nullptr;
+    const auto groups = static_cast<std::size_t>(rows / groupRows * blocks);
+    m_groups = grouped ? m_groupMemory.reserve<GroupBlock>(groups) : nullptr;
+    m_groupHalves = grouped && halves ? m_groupHalfMemory.reserve<GroupHalves>(groups) : nullptr;
     m_keys = m_keyMemory.reserve<std::int32_t>(static_cast<std::size_t>(threads * blocks));
     m_seen = m_seenMemory.reserve<std::uint64_t>(static_cast<std::size_t>(threads * blocks));
     m_placeOf = m_placeOfMemory.reserve<std::int32_t>(static_cast<std::size_t>(threads * blocks * blockWidth));
@@ -55,15 +60,19 @@ void RoundedActivations::round(const LevelKernels &level, ThreadPool &pool, cons
                                std::span<const RowRange> tiles, bool halves)
 {
     const std::int64_t rows = x.shape[0];
-    reserve(rows, std::ssize(tiles), x.shape[1] / blockWidth, halves, pool.threads());
+    reserve(rows, std::ssize(tiles), x.shape[1] / blockWidth, halves, level.takesGroups, pool.threads());
     const auto parts = static_cast<int>((rows + roundRowsPerPart - 1) / roundRowsPerPart);
     pool.run(parts, [&](int part, int thread) {
         const std::int64_t first = static_cast<std::int64_t>(part) * roundRowsPerPart;
         for (std::int64_t row = first; row < std::min(rows, first + roundRowsPerPart); ++row)
             roundRow(level, rowOf(x, row), row, m_keys + thread * m_blocksPerRow);
     });
-    pool.run(static_cast<int>(tiles.size()),
-             [&](int part, int thread) { listColumns(tiles[static_cast<std::size_t>(part)], part, thread); });
+    pool.run(static_cast<int>(tiles.size()), [&](int part, int thread) {
+        const RowRange &range = tiles[static_cast<std::size_t>(part)];
+        listColumns(range, part, thread);
+        if (m_groups != nullptr)
+            group(range);
+    });
 }
 
 void RoundedActivations::roundRow(const LevelKernels &level, const float *x, std::int64_t row, std::int32_t *keys)
@@ -132,12 +141,41 @@ void RoundedActivations::listColumns(const RowRange &range, std::int64_t index, 
     m_columnCounts[index] = count;
 }
 
+void RoundedActivations::group(const RowRange &range)
+{
+    std::int64_t target = firstGroup(range.first);
+    for (std::int64_t row = range.first; row + groupRows <= range.first + range.rows; row += groupRows) {
+        for (std::int64_t block = 0; block < m_blocksPerRow; ++block)
+            groupBlock(row, block, target++);
+    }
+}
+
+void RoundedActivations::groupBlock(std::int64_t row, std::int64_t block, std::int64_t target)
+{
+    GroupBlock &together = m_groups[target];
+    for (int r = 0; r < groupRows; ++r) {
+        const std::int64_t at = (row + r) * m_blocksPerRow + block;
+        const BlockRecord &record = m_blocks[at];
+        std::memcpy(together.numbers[r], m_numbers + at * blockWidth, blockWidth);
+        together.scales[r] = record.scale;
+        together.scaledSums[r] = record.scaledSum;
+        together.minus128[r] = record.minus128;
+        together.minus8[r] = record.minus8;
+        for (int half = 0; half < 2 && m_groupHalves != nullptr; ++half) {
+            m_groupHalves[target].scaledSums[half][r] = m_halves[at * 2 + half].scaledSum;
+            m_groupHalves[target].minus128[half][r] = m_halves[at * 2 + half].minus128;
+        }
+    }
+}
+
 RoundedActivations::Tile RoundedActivations::tile(std::int64_t index, std::int64_t firstRow) const
 {
     const std::int64_t at = firstRow * m_blocksPerRow;
     const std::int64_t start = firstRow * m_mostPerRow;
     return {{m_numbers + at * blockWidth, m_blocks + at, m_halves != nullptr ? m_halves + at * 2 : nullptr,
-             m_blocksPerRow * blockWidth, m_blocksPerRow},
+             m_blocksPerRow * blockWidth, m_blocksPerRow,
+             m_groups != nullptr ? m_groups + firstGroup(firstRow) : nullptr,
+             m_groupHalves != nullptr ? m_groupHalves + firstGroup(firstRow) : nullptr},
             {m_columns + start, m_columnCounts[index], m_counts + firstRow, m_places + start, m_values + start,
              m_mostPerRow}};
 }

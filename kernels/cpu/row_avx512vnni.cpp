@@ -311,7 +311,7 @@ I tableOf(PanelValues values)
 }
 
 template<typename K>
-void unpack(const std::uint8_t *block, int blockBytes, int count, I table, I offset, std::uint8_t *lines)
+void unpack(const std::uint8_t *block, int blockBytes, int count, I table, I offset, int ahead, std::uint8_t *lines)
 {
     const auto store = [&](int line, I value) {
         _mm512_store_si512(lines + line * lineBytes, _mm512_sub_epi8(value, offset));
@@ -319,7 +319,7 @@ void unpack(const std::uint8_t *block, int blockBytes, int count, I table, I off
     for (int b = 0; b < count; ++b, block += blockBytes, lines += 8 * lineBytes) {
 #pragma GCC unroll 8
         for (int i = 0; i <= K::lines; ++i) // there is time between two panels, unlike at one row
-            _mm_prefetch(reinterpret_cast<const char *>(block) + fetchBytes + i * lineBytes, _MM_HINT_T1);
+            _mm_prefetch(reinterpret_cast<const char *>(block) + ahead + i * lineBytes, _MM_HINT_T1);
         store(0, lineOf<K, 0>(block, table));
         store(1, lineOf<K, 1>(block, table));
         store(2, lineOf<K, 2>(block, table));
@@ -333,22 +333,44 @@ void unpack(const std::uint8_t *block, int blockBytes, int count, I table, I off
 
 template<Form F, int Nibbles, int Bits> using Stored = Kind<F, Nibbles, Bits, PanelScales::Half, false, 1>;
 
+bool isLookedUp(const PanelLayout &layout)
+{
+    return layout.values == PanelValues::Iq4Table || layout.values == PanelValues::E2m1Table;
+}
+
+/// Lines of blocks with `taken` taken off. Meanwhile what lies `ahead` bytes further is fetched.
+void unpackLines(const PanelLayout &layout, const std::uint8_t *block, int count, int taken, int ahead,
+                 std::uint8_t *lines)
+{
+    const I table = tableOf(layout.values);
+    const I offset = _mm512_set1_epi8(static_cast<char>(taken));
+    if (layout.byteLines != 0)
+        return unpack<Stored<Form::Bytes, 0, 0>>(block, layout.blockBytes, count, table, offset, ahead, lines);
+    if (isLookedUp(layout))
+        return unpack<Stored<Form::Table, 1, 0>>(block, layout.blockBytes, count, table, offset, ahead, lines);
+    if (layout.nibbleLines == 0)
+        return layout.bitLines == 2
+            ? unpack<Stored<Form::Planes, 0, 2>>(block, layout.blockBytes, count, table, offset, ahead, lines)
+            : unpack<Stored<Form::Planes, 0, 3>>(block, layout.blockBytes, count, table, offset, ahead, lines);
+    if (layout.bitLines == 0)
+        return unpack<Stored<Form::Planes, 1, 0>>(block, layout.blockBytes, count, table, offset, ahead, lines);
+    return layout.bitLines == 1
+        ? unpack<Stored<Form::Planes, 1, 1>>(block, layout.blockBytes, count, table, offset, ahead, lines)
+        : unpack<Stored<Form::Planes, 1, 2>>(block, layout.blockBytes, count, table, offset, ahead, lines);
+}
+
 } // namespace
 
 void unpackLinesAvx512Vnni(const PanelLayout &layout, const std::uint8_t *block, int count, std::uint8_t *lines)
 {
-    const bool looked = layout.values == PanelValues::Iq4Table || layout.values == PanelValues::E2m1Table;
-    const I table = tableOf(layout.values);
-    const I offset = _mm512_set1_epi8(static_cast<char>(looked ? 128 : layout.integerOffset));
-    if (looked)
-        return unpack<Stored<Form::Table, 1, 0>>(block, layout.blockBytes, count, table, offset, lines);
-    if (layout.nibbleLines == 0)
-        return layout.bitLines == 2
-            ? unpack<Stored<Form::Planes, 0, 2>>(block, layout.blockBytes, count, table, offset, lines)
-            : unpack<Stored<Form::Planes, 0, 3>>(block, layout.blockBytes, count, table, offset, lines);
-    return layout.bitLines == 1
-        ? unpack<Stored<Form::Planes, 1, 1>>(block, layout.blockBytes, count, table, offset, lines)
-        : unpack<Stored<Form::Planes, 1, 2>>(block, layout.blockBytes, count, table, offset, lines);
+    unpackLines(layout, block, count, isLookedUp(layout) ? 128 : layout.integerOffset, fetchBytes, lines);
+}
+
+void unpackBytesAvx512Vnni(const PanelLayout &layout, const std::uint8_t *block, int count, std::uint8_t *lines)
+{
+    const bool lifted = layout.byteLines != 0 || isLookedUp(layout); // by lineOf() already
+    const bool plain = lifted || layout.values == PanelValues::Small || layout.hasMin;
+    unpackLines(layout, block, count, plain ? 0 : layout.integerOffset + 128, 0, lines);
 }
 
 void rowProductsAvx512Vnni(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x,

@@ -24,6 +24,14 @@ void quantPanelAvx512Vnni(const PanelLayout &layout, const std::uint8_t *panel, 
 /// tables looked up.
 void unpackLinesAvx512Vnni(const PanelLayout &layout, const std::uint8_t *block, int count, std::uint8_t *lines);
 
+/// The same as unsigned bytes: nibbles and numbers with a minimum as they are, others 128 above what is meant.
+void unpackBytesAvx512Vnni(const PanelLayout &layout, const std::uint8_t *block, int count, std::uint8_t *lines);
+
+/// quantPanelPair of avx512-vnni.
+bool quantPairAvx512Vnni(const PanelLayout &layout, const std::uint8_t *const (&panels)[2], const QuantRows &x,
+                         const Outliers &outliers, int rows, const PanelScratch (&scratch)[2],
+                         float *const (&tiles)[2]);
+
 /// Sets quantizeRow and roundRest.
 void addRoundingAvx512Vnni(LevelKernels &kernels);
 
