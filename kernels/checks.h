@@ -4,7 +4,10 @@
 #include "kernels/ops.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
 /// What every backend on the host checks and shares. All checks throw Error Internal: shapes come from our own code.
 namespace kernels {
@@ -64,8 +67,25 @@ void checkParts(std::span<const WeightPart> parts);
 [[nodiscard]] std::unique_ptr<Stream> makeHostStream();
 /// Copies block `from` over `to` in one layer on the host.
 void copyHostBlock(const KvLayer &layer, int from, int to);
-/// Ops::route on the host: one algorithm for every backend there, so that their choices are the same.
-void routeHostToken(const float *logits, const RouterShape &shape, std::int32_t *ids, float *weights);
+/// Ops::route on the host: one algorithm for every backend there, so that their choices are the same. Keeps its memory
+/// from token to token. Thread: one caller.
+class HostRouter {
+public:
+    /// logits [experts] to ids and weights [expertsUsed]
+    void route(const float *logits, const RouterShape &shape, std::int32_t *ids, float *weights);
+
+private:
+    void score(const float *logits, const RouterShape &shape);
+    void choose(const float *logits, const RouterShape &shape);
+    void maskGroups(const RouterShape &shape);
+
+    std::vector<float> m_scores;      ///< [experts]
+    std::vector<float> m_choice;      ///< [experts]: what the choice is made by
+    std::vector<float> m_groupScores; ///< [groups]
+    std::vector<std::uint8_t> m_kept; ///< [groups]
+    std::vector<int> m_selected;      ///< [expertsUsed]
+    std::vector<float> m_found;       ///< [expertsUsed], weights
+};
 /// out[i] = x[rows[i]] on the host.
 void gatherHostRows(const TensorView &x, std::span<const int> rows, const TensorView &out);
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 namespace kernels {
 
@@ -39,10 +40,14 @@ CpuOps::CpuOps(Isa isa, const LevelKernels &level, int threads)
 template<typename Body> void CpuOps::overRows(std::int64_t count, std::int64_t width, Body body)
 {
     const std::int64_t perPart = std::max<std::int64_t>(1, floatsPerPart / std::max<std::int64_t>(1, width));
-    m_pool.run(static_cast<int>((count + perPart - 1) / perPart), [&](int part, int) {
+    m_pool.run(static_cast<int>((count + perPart - 1) / perPart), [&](int part, int worker) {
         const std::int64_t first = part * perPart;
-        for (std::int64_t row = first; row < std::min(count, first + perPart); ++row)
-            body(row);
+        for (std::int64_t row = first; row < std::min(count, first + perPart); ++row) {
+            if constexpr (std::is_invocable_v<Body, std::int64_t, int>)
+                body(row, worker);
+            else
+                body(row);
+        }
     });
 }
 
@@ -186,8 +191,10 @@ void CpuOps::clamp(TensorView inout, float limit, Stream &)
 void CpuOps::route(TensorView logits, const RouterShape &shape, TensorView ids, TensorView weights, Stream &)
 {
     checkRoute(logits, shape, ids, weights);
-    overRows(logits.shape[0], logits.shape[1], [&](std::int64_t row) {
-        routeHostToken(rowOf(logits, row), shape, ids.as<std::int32_t>() + row * ids.shape[1], rowOf(weights, row));
+    m_routers.resize(static_cast<std::size_t>(m_pool.most()));
+    overRows(logits.shape[0], logits.shape[1], [&](std::int64_t row, int worker) {
+        m_routers[static_cast<std::size_t>(worker)].route(
+            rowOf(logits, row), shape, ids.as<std::int32_t>() + row * ids.shape[1], rowOf(weights, row));
     });
 }
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "kernels/checks.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/experts.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/cpu/rope_cache.h"
 #include "kernels/ops.h"
+
+#include <vector>
 
 namespace kernels {
 
@@ -64,7 +67,7 @@ public:
     void copyBlock(const KvLayer &layer, int from, int to, Stream &stream) override;
 
 private:
-    /// Calls body(row) for rows [0, count) of `width` floats; on several threads when that pays.
+    /// Calls body(row), or body(row, worker), for rows [0, count) of `width` floats; on several threads when that pays.
     template<typename Body> void overRows(std::int64_t count, std::int64_t width, Body body);
 
     Isa m_isa;
@@ -75,6 +78,7 @@ private:
     Experts m_experts;
     Attention m_attention;
     RopeCache m_rope;
+    std::vector<HostRouter> m_routers; ///< of each thread
 };
 
 } // namespace kernels

@@ -25,23 +25,23 @@ void Experts::sortRows(const Call &call)
         ++m_starts[static_cast<std::size_t>(ids[i])];
     std::exclusive_scan(m_starts.begin(), m_starts.end(), m_starts.begin(), std::int64_t{0});
     m_rows.resize(static_cast<std::size_t>(count));
-    std::vector<std::int64_t> next = m_starts;
+    m_next = m_starts;
     for (std::int64_t i = 0; i < count; ++i)
-        m_rows[static_cast<std::size_t>(next[static_cast<std::size_t>(ids[i])]++)] = i;
+        m_rows[static_cast<std::size_t>(m_next[static_cast<std::size_t>(ids[i])]++)] = i;
 }
 
 template<typename Body> void Experts::overWaves(const Call &call, Body body)
 {
     sortRows(call);
-    std::vector<WeightTile> tiles;
+    m_tiles.clear();
     std::int64_t start = 0; // of the wave, in m_rows
     std::int64_t rows = 0;
     const auto flush = [&] {
         if (rows > 0)
             body(std::span<const std::int64_t>(m_rows).subspan(static_cast<std::size_t>(start),
                                                                static_cast<std::size_t>(rows)),
-                 std::span<const WeightTile>(tiles));
-        tiles.clear();
+                 std::span<const WeightTile>(m_tiles));
+        m_tiles.clear();
         start += rows;
         rows = 0;
     };
@@ -50,9 +50,9 @@ template<typename Body> void Experts::overWaves(const Call &call, Body body)
             const std::int64_t count = std::min<std::int64_t>(tileRows, m_starts[e + 1] - first);
             if (rows + count > waveRows)
                 flush();
-            tiles.push_back({&PackedPanels::of(*call.weights[e]),
-                             call.bias.empty() ? nullptr : call.bias[e],
-                             {rows, static_cast<int>(count)}});
+            m_tiles.push_back({&PackedPanels::of(*call.weights[e]),
+                               call.bias.empty() ? nullptr : call.bias[e],
+                               {rows, static_cast<int>(count)}});
             rows += count;
         }
     }

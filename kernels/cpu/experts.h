@@ -47,6 +47,8 @@ private:
     Matmul &m_matmul;
     std::vector<std::int64_t> m_rows;   ///< [tokens * k], by expert, then by number
     std::vector<std::int64_t> m_starts; ///< [experts + 1] in m_rows
+    std::vector<std::int64_t> m_next;   ///< [experts + 1], the next of each expert's rows while they are sorted
+    std::vector<WeightTile> m_tiles;    ///< of the wave in hand
     std::vector<std::int32_t> m_heads;  ///< [tokens, heads]
     AlignedMemory m_gathered;
     AlignedMemory m_products;

@@ -39,9 +39,9 @@ void expertProducts(const PackedWeight &weight, const std::vector<std::int64_t> 
 void ReferenceOps::route(TensorView logits, const RouterShape &shape, TensorView ids, TensorView weights, Stream &)
 {
     checkRoute(logits, shape, ids, weights);
+    HostRouter router;
     for (std::int64_t token = 0; token < logits.shape[0]; ++token)
-        routeHostToken(rowOf(logits, token), shape, ids.as<std::int32_t>() + token * ids.shape[1],
-                       rowOf(weights, token));
+        router.route(rowOf(logits, token), shape, ids.as<std::int32_t>() + token * ids.shape[1], rowOf(weights, token));
 }
 
 void ReferenceOps::expertsGated(std::span<const PackedWeight *const> gateUp, Activation activation, TensorView x,
