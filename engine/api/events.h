@@ -6,7 +6,9 @@
 #include "engine/api/output.h"
 #include "engine/api/request.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -87,6 +89,37 @@ struct SampledToken {
     std::vector<TokenLogprob> top;
 };
 
+/// The ids of some tokens. One, as a step makes it, has no memory of its own.
+class TokenIds {
+public:
+    TokenIds() = default;
+    TokenIds(std::initializer_list<int> ids)
+    {
+        for (const int id : ids)
+            push_back(id);
+    }
+
+    void push_back(int id)
+    {
+        if (m_count == 1)
+            m_several.push_back(m_one);
+        if (m_count > 0)
+            m_several.push_back(id);
+        else
+            m_one = id;
+        ++m_count;
+    }
+    [[nodiscard]] std::size_t size() const { return m_count; }
+    [[nodiscard]] bool empty() const { return m_count == 0; }
+    [[nodiscard]] const int *begin() const { return m_count > 1 ? m_several.data() : &m_one; }
+    [[nodiscard]] const int *end() const { return begin() + m_count; }
+
+private:
+    std::size_t m_count = 0;
+    int m_one = 0;
+    std::vector<int> m_several; // all of them, where they are more than one
+};
+
 /// New output of one request. `text` is complete UTF-8 and may be empty while bytes or a stop string are held back.
 /// In a conversation, reasoning and tool calls of families that mark them stand in their own fields.
 struct TokenEvent {
@@ -94,7 +127,7 @@ struct TokenEvent {
     std::string text;
     std::string reasoning;
     std::vector<ToolCallDelta> toolCalls;
-    std::vector<int> ids;
+    TokenIds ids;
     std::vector<SampledToken> logprobs; ///< empty unless asked for
     int cachedTokens = 0;
 };

@@ -6,7 +6,9 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <bit>
 #include <unordered_set>
+#include <utility>
 
 namespace engine {
 
@@ -26,6 +28,8 @@ BlockManager::BlockManager(const KvSizes &sizes, bool prefixCaching)
     , m_blocks(static_cast<std::size_t>(std::max(sizes.blocks, 0)))
 {
     CHECK(sizes.blocks >= 1 && sizes.blockTokens >= 1 && sizes.window >= 0);
+    m_tokens.resize(m_blocks.size() * static_cast<std::size_t>(m_blockTokens));
+    m_buckets.assign(std::bit_ceil(m_blocks.size()), -1);
     if (m_windowTokens > 0)
         m_window = WindowPool(sizes.blocks, sizes.windowBlocks);
     for (int block = 0; block < sizes.blocks; ++block)
@@ -47,13 +51,29 @@ BlockManager::Hash BlockManager::chainHash(const Hash &parent, std::span<const i
 
 int BlockManager::find(const Hash &hash, std::uint64_t parent, std::span<const int> tokens) const
 {
-    const auto [first, last] = m_index.equal_range(hash);
-    for (auto it = first; it != last; ++it) {
-        const Block &block = m_blocks[static_cast<std::size_t>(it->second)];
-        if (block.parent == parent && std::ranges::equal(block.tokens, tokens))
-            return it->second;
+    int number = m_buckets[hash[0] & (m_buckets.size() - 1)];
+    while (number >= 0) {
+        const Block &block = m_blocks[static_cast<std::size_t>(number)];
+        if (block.hash == hash && block.parent == parent && std::ranges::equal(tokensOf(number), tokens))
+            break;
+        number = block.nextInBucket;
     }
-    return -1;
+    return number;
+}
+
+std::span<const int> BlockManager::tokensOf(int block) const
+{
+    const auto size = static_cast<std::size_t>(m_blockTokens);
+    return std::span(m_tokens).subspan(static_cast<std::size_t>(block) * size, size);
+}
+
+/// Makes a block findable whose content is complete.
+void BlockManager::enter(int number)
+{
+    Block &block = m_blocks[static_cast<std::size_t>(number)];
+    block.published = true;
+    block.nextInBucket = std::exchange(bucketOf(block.hash), number);
+    ++m_indexed;
 }
 
 PrefixMatch BlockManager::match(std::span<const int> tokens, int variant, int next) const
@@ -240,13 +260,12 @@ void BlockManager::publish(BlockTable &table, std::span<const int> tokens, int c
         }
         Block &block = m_blocks[static_cast<std::size_t>(number)];
         CHECK(!block.published);
-        block.published = true;
         block.hash = table.hash;
         block.parent = table.chain;
         block.content = m_nextContent++;
-        block.tokens.assign(part.begin(), part.end());
+        std::ranges::copy(part, m_tokens.begin() + static_cast<std::ptrdiff_t>(number) * m_blockTokens);
         table.chain = block.content;
-        m_index.emplace(block.hash, number);
+        enter(number);
     }
 }
 
@@ -259,10 +278,9 @@ void BlockManager::takeOver(int from, int to)
     block.hash = old.hash;
     block.content = old.content;
     block.parent = old.parent;
-    block.tokens = old.tokens;
+    std::ranges::copy(tokensOf(from), m_tokens.begin() + static_cast<std::ptrdiff_t>(to) * m_blockTokens);
     unpublish(from);
-    block.published = true;
-    m_index.emplace(block.hash, to);
+    enter(to);
     if (old.refCount == 0) {
         unlink(from);
         link(from, true);
@@ -336,7 +354,7 @@ CachedPrefix BlockManager::prefixEndingAt(int last, const std::unordered_map<std
     }
     std::ranges::reverse(prefix.blocks);
     for (const int block : prefix.blocks) {
-        const std::vector<int> &tokens = m_blocks[static_cast<std::size_t>(block)].tokens;
+        const std::span<const int> tokens = tokensOf(block);
         prefix.tokens.insert(prefix.tokens.end(), tokens.begin(), tokens.end());
     }
     return prefix;
@@ -344,17 +362,19 @@ CachedPrefix BlockManager::prefixEndingAt(int last, const std::unordered_map<std
 
 int BlockManager::missPosition(std::span<const int> tokens, const PrefixMatch &match) const
 {
-    if (m_index.empty())
+    if (m_indexed == 0)
         return -1;
     const std::uint64_t parent =
         match.lastKnown < 0 ? rootOf(match.variant) : m_blocks[static_cast<std::size_t>(match.lastKnown)].content;
     const std::span<const int> rest = tokens.subspan(static_cast<std::size_t>(match.knownTokens));
     std::ptrdiff_t most = -1;
-    for (const Block &block : m_blocks) {
+    for (int number = 0; number < blocks(); ++number) {
+        const Block &block = m_blocks[static_cast<std::size_t>(number)];
         if (!block.published || block.parent != parent)
             continue;
-        const auto differs = std::ranges::mismatch(block.tokens, rest);
-        if (differs.in1 == block.tokens.end() || differs.in2 == rest.end())
+        const std::span<const int> own = tokensOf(number);
+        const auto differs = std::ranges::mismatch(own, rest);
+        if (differs.in1 == own.end() || differs.in2 == rest.end())
             return -1; // the prompt ends here, or only its last token is computed again
         most = std::max(most, differs.in2 - rest.begin());
     }
@@ -378,7 +398,7 @@ void appendMoves(std::vector<SlotMove> &moves, std::span<const int> from, int fr
 BlockView BlockManager::view(int number) const
 {
     const Block &block = m_blocks[static_cast<std::size_t>(number)];
-    return {block.refCount, block.published, block.tokens};
+    return {block.refCount, block.published, block.published ? tokensOf(number) : std::span<const int>()};
 }
 
 void BlockManager::reference(int number)
@@ -401,14 +421,16 @@ void BlockManager::unpublish(int number)
     Block &block = m_blocks[static_cast<std::size_t>(number)];
     if (!block.published)
         return;
-    const auto [first, last] = m_index.equal_range(block.hash);
-    const auto entry = std::find_if(first, last, [number](const auto &item) { return item.second == number; });
-    CHECK(entry != last);
-    m_index.erase(entry);
+    int *link = &bucketOf(block.hash);
+    while (*link != number) {
+        CHECK(*link >= 0);
+        link = &m_blocks[static_cast<std::size_t>(*link)].nextInBucket;
+    }
+    *link = std::exchange(block.nextInBucket, -1);
+    --m_indexed;
     if (block.refCount == 0)
         --m_cached;
     block.published = false;
-    block.tokens.clear();
     m_window.forget(number);
 }
 
@@ -463,11 +485,11 @@ std::string BlockManager::audit(std::span<const BlockTable *const> tables) const
         unused += references[i] == 0 ? 1 : 0;
         published += m_blocks[i].published ? 1 : 0;
     }
-    if (listed != unused || listed != m_free || cached != m_cached || published != m_index.size())
+    if (listed != unused || listed != m_free || cached != m_cached || published != m_indexed)
         return "the free list holds " + std::to_string(listed) + " blocks (" + std::to_string(cached)
             + " cached), counted are " + std::to_string(m_free) + " (" + std::to_string(m_cached) + " cached), "
             + std::to_string(unused) + " have no owner; " + std::to_string(published) + " are published, "
-            + std::to_string(m_index.size()) + " indexed";
+            + std::to_string(m_indexed) + " indexed";
     return auditWindow(tables);
 }
 

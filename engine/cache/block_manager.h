@@ -82,7 +82,7 @@ struct CachedPrefix {
 struct BlockView {
     int refCount = 0;
     bool published = false;
-    std::span<const int> tokens; ///< its content when published
+    std::span<const int> tokens; ///< its content when published; valid until the manager changes
 };
 
 /// Which KV blocks belong to whom: reference counts, a free list and an index of full blocks by content. Pure
@@ -172,9 +172,6 @@ public:
 
 private:
     using Hash = std::array<std::uint64_t, 2>;
-    struct HashOfHash {
-        std::size_t operator()(const Hash &hash) const { return static_cast<std::size_t>(hash[0]); }
-    };
     struct Block {
         int refCount = 0;
         int previous = -1; // neighbours in the free list
@@ -183,7 +180,7 @@ private:
         Hash hash{};
         std::uint64_t content = 0; // of this and all blocks before it; never given twice
         std::uint64_t parent = 0;
-        std::vector<int> tokens;
+        int nextInBucket = -1; // of the index, while published
     };
 
     /// Stands where the content id of a first block's parent would.
@@ -197,6 +194,9 @@ private:
     [[nodiscard]] CachedPrefix prefixEndingAt(int block, const std::unordered_map<std::uint64_t, int> &byContent) const;
     [[nodiscard]] Hash chainHash(const Hash &parent, std::span<const int> tokens) const;
     [[nodiscard]] int find(const Hash &hash, std::uint64_t parent, std::span<const int> tokens) const;
+    [[nodiscard]] std::span<const int> tokensOf(int block) const;
+    [[nodiscard]] int &bucketOf(const Hash &hash) { return m_buckets[hash[0] & (m_buckets.size() - 1)]; }
+    void enter(int block);
     void reference(int block);
     void unreference(int block);
     void unpublish(int block);
@@ -215,7 +215,10 @@ private:
     int m_cached = 0;
     std::uint64_t m_nextContent = 1;
     std::uint64_t m_hashBits = ~std::uint64_t{0};
-    std::unordered_multimap<Hash, int, HashOfHash> m_index;
+    // The index has all its memory from the beginning: blocks of one bucket form a chain, the newest first.
+    std::vector<int> m_tokens;  // [blocks, blockTokens]; of published blocks, their content
+    std::vector<int> m_buckets; // as many as blocks or more, a power of two; -1 = empty
+    std::size_t m_indexed = 0;
 };
 
 } // namespace engine

@@ -29,8 +29,9 @@ public:
         return wasEmpty;
     }
 
-    /// Several in one go, so that the reader sees all or none. True when the box was empty before and is not now.
-    bool pushAll(std::vector<Item> items)
+    /// Several in one go, so that the reader sees all or none; `items` is empty then, with memory for others. True when
+    /// the box was empty before and is not now.
+    bool pushAll(std::vector<Item> &items)
     {
         if (items.empty())
             return false;
@@ -39,14 +40,17 @@ public:
             const std::lock_guard lock(m_mutex);
             wasEmpty = m_items.empty();
             if (wasEmpty)
-                m_items = std::move(items);
+                m_items.swap(items);
             else
                 m_items.insert(m_items.end(), std::make_move_iterator(items.begin()),
                                std::make_move_iterator(items.end()));
         }
+        items.clear();
         m_filled.notify_one();
         return wasEmpty;
     }
+
+    bool pushAll(std::vector<Item> &&items) { return pushAll(items); }
 
     /// Replaces the newest pending item that `same` accepts, else pushes: a dragged slider leaves one command.
     template<typename Same> void replaceOrPush(Item item, const Same &same)
@@ -62,11 +66,18 @@ public:
         m_filled.notify_one();
     }
 
-    /// Everything pending, in order; empty when nothing is.
+    /// Everything pending, in order; empty when nothing is. The box goes on with memory that the reader has made, so
+    /// that whoever fills it allocates nothing while it holds no more than usual.
     [[nodiscard]] std::vector<Item> takeAll()
     {
+        std::vector<Item> taken;
+        const std::size_t room = roomForNext();
+        if (room == 0)
+            return taken;
+        taken.reserve(room);
         const std::lock_guard lock(m_mutex);
-        return std::exchange(m_items, {});
+        taken.swap(m_items);
+        return taken;
     }
 
     [[nodiscard]] bool empty() const
@@ -83,6 +94,14 @@ public:
     }
 
 private:
+    /// Twice what is pending; 0 when nothing is.
+    [[nodiscard]] std::size_t roomForNext() const
+    {
+        constexpr std::size_t least = 8;
+        const std::lock_guard lock(m_mutex);
+        return m_items.empty() ? 0 : std::max(least, 2 * m_items.size());
+    }
+
     mutable std::mutex m_mutex;
     std::condition_variable_any m_filled;
     std::vector<Item> m_items;

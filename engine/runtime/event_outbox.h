@@ -14,11 +14,13 @@ namespace engine {
 /// Events on their way out, and the callback that tells of the first one after the box was empty. Any thread.
 class EventOutbox {
 public:
-    void push(std::vector<Event> events)
+    /// Takes the events out of the list, which keeps memory for others.
+    void push(std::vector<Event> &events)
     {
-        if (m_box.pushAll(std::move(events)))
+        if (m_box.pushAll(events))
             wake();
     }
+    void push(std::vector<Event> &&events) { push(events); }
 
     [[nodiscard]] std::vector<Event> takeAll() { return m_box.takeAll(); }
 

@@ -12,20 +12,18 @@
 
 namespace engine {
 
-std::optional<EngineLoop::StepFailure> EngineLoop::failureOf(const std::function<void()> &work,
-                                                             const std::string &withoutMemory)
+EngineLoop::StepFailure EngineLoop::currentFailure(std::string withoutMemory)
 {
     try {
-        work();
-        return std::nullopt;
+        throw;
     } catch (const kernels::DeviceLost &error) {
-        return StepFailure{error.code(), error.what(), true};
+        return {error.code(), error.what(), true};
     } catch (const Error &error) {
-        return StepFailure{error.code(), error.what()};
+        return {error.code(), error.what()};
     } catch (const std::bad_alloc &) {
-        return StepFailure{ErrorCode::OutOfMemory, withoutMemory};
+        return {ErrorCode::OutOfMemory, std::move(withoutMemory)};
     } catch (const std::exception &error) {
-        return StepFailure{ErrorCode::Internal, error.what()};
+        return {ErrorCode::Internal, error.what()};
     }
 }
 

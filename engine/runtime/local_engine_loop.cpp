@@ -89,7 +89,7 @@ void EngineLoop::flushEvents()
     if (m_outgoing.empty())
         return;
     publishTotals(); // before anybody hears of an end: totals read then include it
-    m_shared.events.push(std::exchange(m_outgoing, {}));
+    m_shared.events.push(m_outgoing);
 }
 
 void EngineLoop::publishTotals()
@@ -99,7 +99,7 @@ void EngineLoop::publishTotals()
         return;
     }
     const BlockManager &blocks = m_scheduler->blocks();
-    EngineTotals totals = m_totals;
+    EngineTotals totals = m_totals; // a plain value
     totals.steps = m_scheduler->steps();
     totals.maxRunning = m_scheduler->maxRunning();
     totals.running = m_scheduler->running();

@@ -16,10 +16,11 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <random>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <unordered_map>
@@ -82,9 +83,23 @@ private:
         std::string message;
         bool isLost = false; ///< the device is
     };
+    /// What is being caught, which is an exception. `withoutMemory`: what to say of std::bad_alloc.
+    [[nodiscard]] static StepFailure currentFailure(std::string withoutMemory);
     /// Nothing when `work` comes to its end.
-    [[nodiscard]] static std::optional<StepFailure> failureOf(const std::function<void()> &work,
-                                                              const std::string &withoutMemory = "not enough memory");
+    template<typename Work, typename WithoutMemory>
+    [[nodiscard]] static std::optional<StepFailure> failureOf(const Work &work, const WithoutMemory &withoutMemory)
+    {
+        try {
+            work();
+            return std::nullopt;
+        } catch (const std::exception &) {
+            return currentFailure(withoutMemory());
+        }
+    }
+    template<typename Work> [[nodiscard]] static std::optional<StepFailure> failureOf(const Work &work)
+    {
+        return failureOf(work, [] { return std::string("not enough memory"); });
+    }
     [[nodiscard]] std::optional<StepFailure> runBatch(const Batch &batch);
     void copyFailed(const Batch &batch, const StepFailure &failure);
     void retry(const Batch &batch, StepFailure failure);
@@ -102,10 +117,11 @@ private:
     /// Of all requests: it outlives every change of the device.
     [[nodiscard]] const Tokenizer &tokenizer() const { return (m_textModel ? *m_textModel : *m_model).tokenizer(); }
     /// Runs the batch and draws a token for each request that is due, on the device where that is possible.
-    [[nodiscard]] std::vector<RowResult> runAndSample(const Batch &batch);
+    [[nodiscard]] std::span<const RowResult> runAndSample(const Batch &batch);
+    void clearResults(std::size_t count);
     /// Calls use(request, sequence, logit row, result) for everybody whose next token is due; what it throws becomes
     /// the result's error, as it belongs to that request.
-    template<typename Use> void forDue(const Batch &batch, std::vector<RowResult> &results, Use use);
+    template<typename Use> void forDue(const Batch &batch, Use use);
     [[nodiscard]] std::span<const std::uint64_t> allowedFor(RequestStream &stream, const Sequence &sequence);
     void take(RequestId id, Sampled &&sampled, RowResult &result);
     void publishStep(const Batch &batch, CommitResult &result, double started);
@@ -133,7 +149,8 @@ private:
     std::unique_ptr<PromptEncoder> m_encoder;
     std::unique_ptr<Scheduler> m_scheduler;
     std::unordered_map<RequestId, RequestStream> m_streams; // of every request in the scheduler
-    std::unordered_map<RequestId, Sampled> m_sampled;       // of the step in hand
+    std::vector<RowResult> m_results;                       // of the step in hand, as the next
+    std::unordered_map<RequestId, Sampled> m_sampled;       // where log-probabilities were asked for
     std::unique_ptr<AnswerGrammars> m_grammars;             // with the model
     EngineConfig m_asked;                                   // for the model
     std::unique_ptr<ServedModel> m_textModel; // of a lost device; its vocabulary is still that of all requests

@@ -48,7 +48,7 @@ bool EngineLoop::step()
 {
     if (!m_scheduler || !m_lost.empty())
         return false;
-    const Batch batch = m_scheduler->schedule(now(), tokenCap());
+    const Batch &batch = m_scheduler->schedule(now(), tokenCap());
     if (batch.empty())
         return false;
     m_mapIsOld = true;
@@ -57,10 +57,11 @@ bool EngineLoop::step()
         for (const BlockCopy &copy : batch.copies)
             m_model->executor().copyBlock(copy);
     });
+    // What follows a failure may plan steps, or replace the scheduler: it has a batch of its own.
     if (copies)
-        copyFailed(batch, *copies);
+        copyFailed(Batch(batch), *copies);
     else if (const std::optional<StepFailure> failure = runBatch(batch))
-        retry(batch, *failure);
+        retry(Batch(batch), *failure);
     m_copiesFailed = copies.has_value();
     if (std::string notice = m_model->executor().takeNotice(); !notice.empty())
         send(EngineNotice{EngineNotice::Kind::GraphsOff, m_scheduler->steps(), std::move(notice)});
@@ -78,12 +79,12 @@ std::optional<EngineLoop::StepFailure> EngineLoop::runBatch(const Batch &batch)
     std::optional<StepFailure> failure = failureOf(
         [&] {
             const double started = now();
-            const std::vector<RowResult> results = runAndSample(batch);
-            CommitResult result = m_scheduler->commit(batch, results, now());
+            const std::span<const RowResult> results = runAndSample(batch);
+            CommitResult &result = m_scheduler->commit(batch, results, now());
             committed = true;
             publishStep(batch, result, started);
         },
-        "not enough memory for a step of " + std::to_string(batch.forward.tokenIds.size()) + " tokens");
+        [&] { return "not enough memory for a step of " + std::to_string(batch.forward.tokenIds.size()) + " tokens"; });
     if (failure && committed) {
         abandon(batch, failure->code, failure->message);
         return std::nullopt;
@@ -91,7 +92,20 @@ std::optional<EngineLoop::StepFailure> EngineLoop::runBatch(const Batch &batch)
     return failure;
 }
 
-template<typename Use> void EngineLoop::forDue(const Batch &batch, std::vector<RowResult> &results, Use use)
+/// A result for every row, without anything in it; what they held keeps its memory.
+void EngineLoop::clearResults(std::size_t count)
+{
+    m_sampled.clear();
+    m_results.resize(count);
+    for (RowResult &result : m_results) {
+        result.token = 0;
+        result.end = false;
+        result.error.clear();
+        result.forks.clear();
+    }
+}
+
+template<typename Use> void EngineLoop::forDue(const Batch &batch, Use use)
 {
     const auto guarded = [&](RequestId id, const Sequence &sequence, int logitRow, RowResult &result) {
         if (!result.error.empty())
@@ -105,7 +119,7 @@ template<typename Use> void EngineLoop::forDue(const Batch &batch, std::vector<R
     for (const BatchRow &row : batch.rows) {
         if (!row.samples)
             continue;
-        RowResult &result = results[static_cast<std::size_t>(row.logitRow)];
+        RowResult &result = m_results[static_cast<std::size_t>(row.logitRow)];
         guarded(row.request, *m_scheduler->find(row.request), row.logitRow, result);
         const auto forks = m_scheduler->forksOf(row.sequence);
         result.forks.resize(forks.size());
@@ -127,20 +141,21 @@ void EngineLoop::take(RequestId id, Sampled &&sampled, RowResult &result)
 {
     result.token = sampled.token;
     result.error = sampled.error;
-    result.end = result.error.empty() && m_streams.at(id).isEnd(sampled.token);
-    m_sampled[id] = std::move(sampled);
+    const RequestStream &stream = m_streams.at(id);
+    result.end = result.error.empty() && stream.isEnd(sampled.token);
+    if (stream.sampling().logprobs >= 0)
+        m_sampled[id] = std::move(sampled);
 }
 
-std::vector<RowResult> EngineLoop::runAndSample(const Batch &batch)
+std::span<const RowResult> EngineLoop::runAndSample(const Batch &batch)
 {
     StepExecutor &executor = m_model->executor();
     const auto vocab = static_cast<std::size_t>(executor.vocabSize());
-    m_sampled.clear();
-    std::vector<RowResult> results(batch.forward.logitRows.size());
+    clearResults(batch.forward.logitRows.size());
     if (!executor.samples()) {
         const kernels::TensorView logits = executor.run(batch);
-        CHECK(logits.elements() >= static_cast<std::int64_t>(results.size() * vocab));
-        forDue(batch, results, [&](RequestId id, const Sequence &sequence, int logitRow, RowResult &result) {
+        CHECK(logits.elements() >= static_cast<std::int64_t>(m_results.size() * vocab));
+        forDue(batch, [&](RequestId id, const Sequence &sequence, int logitRow, RowResult &result) {
             RequestStream &stream = m_streams.at(id);
             const float *row = logits.as<float>() + static_cast<std::size_t>(logitRow) * vocab;
             take(id,
@@ -148,19 +163,19 @@ std::vector<RowResult> EngineLoop::runAndSample(const Batch &batch)
                                   allowedFor(stream, sequence)),
                  result);
         });
-        return results;
+        return m_results;
     }
     m_requests.clear(executor.vocabSize());
-    forDue(batch, results, [&](RequestId id, const Sequence &sequence, int logitRow, RowResult &) {
+    forDue(batch, [&](RequestId id, const Sequence &sequence, int logitRow, RowResult &) {
         RequestStream &stream = m_streams.at(id);
         m_requests.add(logitRow, stream.sampling(), sequence.tokens, stream.seed(), allowedFor(stream, sequence));
     });
     std::vector<Sampled> sampled = executor.runAndSample(batch, m_requests);
     std::size_t next = 0; // in the same order, without those that failed above
-    forDue(batch, results, [&](RequestId id, const Sequence &, int, RowResult &result) {
+    forDue(batch, [&](RequestId id, const Sequence &, int, RowResult &result) {
         take(id, std::move(sampled.at(next++)), result);
     });
-    return results;
+    return m_results;
 }
 
 void EngineLoop::publishStep(const Batch &batch, CommitResult &result, double started)
@@ -170,7 +185,7 @@ void EngineLoop::publishStep(const Batch &batch, CommitResult &result, double st
     m_pacer.measured(static_cast<int>(batch.forward.tokenIds.size()), result.stats.prefillTokens,
                      result.stats.duration);
     countStep(m_totals, result.stats);
-    m_shared.steps.push(std::move(result.stats));
+    m_shared.steps.push(result.stats);
     for (const CommitResult::Output &output : result.outputs) {
         try {
             publishOutput(output, result);

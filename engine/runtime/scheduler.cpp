@@ -5,10 +5,26 @@
 #include "engine/runtime/baselines/serving_baselines.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <limits>
 #include <utility>
 
 namespace engine {
+
+namespace {
+
+/// Empties it; the lists keep their memory.
+void clear(ForwardBatch &batch)
+{
+    for (std::vector<int> *list :
+         {&batch.tokenIds, &batch.positions, &batch.slotIds, &batch.queryStarts, &batch.contextLengths,
+          &batch.blockTables, &batch.logitRows, &batch.windowSlotIds, &batch.windowTables, &batch.ropeVariants})
+        list->clear();
+    batch.maxBlocks = 0;
+}
+
+} // namespace
 
 Scheduler::Scheduler(const Config &config)
     : m_limits(clampLimits(config.limits))
@@ -112,35 +128,34 @@ int Scheduler::running() const
     return static_cast<int>(active());
 }
 
-Batch Scheduler::schedule(double now, int tokenCap)
+const Batch &Scheduler::schedule(double now, int tokenCap)
 {
-    m_copies.clear();
+    m_batch.copies.clear();
     m_step.began = now;
     growForDecodes();
     makeWindowRoom();
     if (m_preempted.empty() || m_running.empty()) // a step that preempts admits nobody
         admit(now, tokenCap);
     noteWaits(now);
-    std::vector<Part> parts = share(tokenCap);
-    holdWindows(parts);
-    Batch batch = build(std::move(parts));
-    batch.copies = m_copies;
-    return batch;
+    share(tokenCap);
+    holdWindows();
+    build(m_parts, m_batch);
+    return m_batch;
 }
 
 /// Gives every decode a block of its own for its token, taking it from others where none is free.
 void Scheduler::growForDecodes()
 {
-    std::vector<Sequence *> decodes;
+    m_decodes.clear();
     for (std::size_t i = 0; i < active(); ++i)
         if (m_running[i]->pending() == 1)
-            decodes.push_back(m_running[i].get());
+            m_decodes.push_back(m_running[i].get());
     const auto hasRoom = [this](Sequence &sequence) {
         return m_blocks.grow(sequence.table, sequence.size())
-            && m_blocks.own(sequence.table, sequence.computed, m_copies)
+            && m_blocks.own(sequence.table, sequence.computed, m_batch.copies)
             && m_blocks.holdWindow(sequence.table, sequence.size());
     };
-    for (Sequence *sequence : decodes) {
+    for (Sequence *sequence : m_decodes) {
         while (!sequence->preempted && !hasRoom(*sequence)) {
             // Alone, a request never gets here: refuse() and contextLimit() keep it within the pool.
             CHECK(m_running.size() > 1);
@@ -177,16 +192,16 @@ void Scheduler::makeWindowRoom()
 }
 
 /// Takes the window slots of a step; where they are too few, a prompt gets fewer tokens.
-void Scheduler::holdWindows(std::vector<Part> &parts)
+void Scheduler::holdWindows()
 {
-    for (Part &part : parts) {
+    for (Part &part : m_parts) {
         BlockTable &table = part.sequence->table;
         const int computed = part.sequence->computed;
         part.tokens = std::min(part.tokens, m_blocks.windowReach(table) - computed);
         if (part.tokens > 0)
             CHECK(m_blocks.holdWindow(table, computed + part.tokens));
     }
-    std::erase_if(parts, [](const Part &part) { return part.tokens <= 0; });
+    std::erase_if(m_parts, [](const Part &part) { return part.tokens <= 0; });
 }
 
 Sequence &Scheduler::victim() const
@@ -324,7 +339,19 @@ bool Scheduler::tryAdmit(Sequence &sequence, double now)
     }
     m_admitted.push_back(sequence.id);
     m_admittedCached.push_back(match.tokens);
+    reserveOutput(sequence);
     return true;
+}
+
+/// Room for all tokens that it may come to, so that none of them allocates when it comes.
+void Scheduler::reserveOutput(Sequence &sequence) const
+{
+    const int output = sequence.maxTokens > 0 ? sequence.maxTokens : sequence.contextLimit;
+    const int most =
+        std::max(sequence.size(),
+                 std::min(sequence.contextLimit, sequence.promptTokens + std::min(output, sequence.contextLimit)));
+    sequence.tokens.reserve(static_cast<std::size_t>(most));
+    sequence.table.blocks.reserve(static_cast<std::size_t>(m_blocks.blocksForTokens(most)));
 }
 
 /// Blocks that admission leaves free for the growth of what runs already.
@@ -371,52 +398,60 @@ Scheduler::QueueLoad Scheduler::queued(int newTokens) const
     return load;
 }
 
-std::vector<Scheduler::Part> Scheduler::share(int tokenCap) const
+void Scheduler::share(int tokenCap)
 {
-    std::vector<Part> parts;
+    m_parts.clear();
     for (std::size_t i = 0; i < active(); ++i)
         if (m_running[i]->pending() == 1)
-            parts.push_back({m_running[i].get(), 1});
+            m_parts.push_back({m_running[i].get(), 1});
     int left = promptBudget(tokenCap);
     const int shareOfOne = promptShare(left);
-    const std::size_t firstPrompt = parts.size();
+    const std::size_t firstPrompt = m_parts.size();
     for (std::size_t i = 0; i < active(); ++i) {
         if (m_running[i]->pending() <= 1)
             continue;
         const int tokens = std::min({m_running[i]->pending(), shareOfOne, left});
-        parts.push_back({m_running[i].get(), tokens});
+        m_parts.push_back({m_running[i].get(), tokens});
         left -= tokens;
     }
-    for (std::size_t i = firstPrompt; i < parts.size(); ++i) { // what others did not want
-        const int more = std::min(parts[i].sequence->pending() - parts[i].tokens, left);
-        parts[i].tokens += more;
+    for (std::size_t i = firstPrompt; i < m_parts.size(); ++i) { // what others did not want
+        const int more = std::min(m_parts[i].sequence->pending() - m_parts[i].tokens, left);
+        m_parts[i].tokens += more;
         left -= more;
     }
-    std::erase_if(parts, [](const Part &part) { return part.tokens == 0; });
-    return parts;
+    std::erase_if(m_parts, [](const Part &part) { return part.tokens == 0; });
 }
 
 Batch Scheduler::alone(const BatchRow &row) const
 {
     const auto it = std::ranges::find(m_running, row.sequence, [](const Entry &entry) { return entry->handle; });
     CHECK(it != m_running.end());
-    return build({{it->get(), row.tokens}});
+    Batch batch;
+    build(std::array{Part{it->get(), row.tokens}}, batch);
+    return batch;
 }
 
-Batch Scheduler::build(std::vector<Part> parts) const
+/// All but the copies.
+void Scheduler::build(std::span<const Part> parts, Batch &batch) const
 {
-    Batch batch;
-    if (parts.empty())
-        return batch;
     ForwardBatch &forward = batch.forward;
+    batch.rows.clear();
+    clear(forward);
+    if (parts.empty())
+        return;
     forward.queryStarts.push_back(0);
     for (const auto &[sequence, count] : parts) {
         appendRow(*sequence, count, batch);
         forward.maxBlocks = std::max(forward.maxBlocks, m_blocks.blocksForTokens(sequence->computed + count));
     }
     const auto cells = parts.size() * static_cast<std::size_t>(forward.maxBlocks);
+    const auto widths = std::bit_ceil(cells); // or they would be made anew with every block
+    forward.blockTables.reserve(widths);
     forward.blockTables.assign(cells, 0);
-    forward.windowTables.assign(m_blocks.sizes().window > 0 ? cells : 0, -1);
+    if (m_blocks.sizes().window > 0) {
+        forward.windowTables.reserve(widths);
+        forward.windowTables.assign(cells, -1);
+    }
     for (std::size_t i = 0; i < parts.size(); ++i) {
         const BlockTable &table = parts[i].sequence->table;
         const auto used = static_cast<std::size_t>(m_blocks.blocksForTokens(forward.contextLengths[i]));
@@ -426,7 +461,6 @@ Batch Scheduler::build(std::vector<Part> parts) const
             if (const auto index = static_cast<std::size_t>(held); index < used)
                 forward.windowTables[first + index] = m_blocks.window().slotOf(table.blocks[index]);
     }
-    return batch;
 }
 
 void Scheduler::appendRow(const Sequence &sequence, int count, Batch &batch) const

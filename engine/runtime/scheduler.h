@@ -114,10 +114,12 @@ public:
     /// At least one sequence, and at least one token for each.
     [[nodiscard]] static BatchLimits clampLimits(BatchLimits limits);
 
-    /// The next step; empty when nothing can be done. `tokenCap` lowers the prompt tokens of this step alone.
-    [[nodiscard]] Batch schedule(double now, int tokenCap = 0);
-    /// Takes the results of the batch that schedule() returned last; `results` in the order of its logit rows.
-    [[nodiscard]] CommitResult commit(const Batch &batch, std::span<const RowResult> results, double now);
+    /// The next step; empty when nothing can be done. `tokenCap` lowers the prompt tokens of this step alone. Valid
+    /// until the next call: steps reuse its memory.
+    [[nodiscard]] const Batch &schedule(double now, int tokenCap = 0);
+    /// Takes the results of the batch that schedule() returned last; `results` in the order of its logit rows. Valid
+    /// until the next call, and the caller's until then.
+    [[nodiscard]] CommitResult &commit(const Batch &batch, std::span<const RowResult> results, double now);
     /// One row of a batch that was not committed, as a step of its own.
     [[nodiscard]] Batch alone(const BatchRow &row) const;
     /// The batch could not be computed: its requests fail, all others stay as they are.
@@ -168,7 +170,7 @@ private:
     {
         return m_held ? 1 : std::min(static_cast<std::size_t>(m_limits.maxNumSeqs), seats());
     }
-    void holdWindows(std::vector<Part> &parts);
+    void holdWindows();
     [[nodiscard]] bool place(const Sequence &sequence, PoolChange &change, BlockTable &table) const;
     void placeWindow(const Sequence &sequence, int from, PoolChange &change, BlockTable &table) const;
     void placeCached(PoolChange &change) const;
@@ -195,19 +197,20 @@ private:
     [[nodiscard]] bool comesBefore(const Sequence &a, const Sequence &b) const;
     [[nodiscard]] int promptBudget(int tokenCap) const;
     [[nodiscard]] int promptShare(int budget) const;
-    [[nodiscard]] std::vector<Part> share(int tokenCap) const;
-    [[nodiscard]] Batch build(std::vector<Part> parts) const;
+    void share(int tokenCap);
+    void build(std::span<const Part> parts, Batch &batch) const;
     void appendRow(const Sequence &sequence, int count, Batch &batch) const;
     [[nodiscard]] std::optional<FinishReason> endOf(const Sequence &sequence, const RowResult &result) const;
     void advance(const BatchRow &row, std::span<const RowResult> results, CommitResult &out, double now);
     void append(Sequence &sequence, int token, StepStats &stats, double now) const;
+    void reserveOutput(Sequence &sequence) const;
     void startForks(const Sequence &leader, const BatchRow &row, const RowResult &result, CommitResult &out,
                     double now);
     void failForks(int leader, const std::string &error, std::vector<FinishedSequence> &finished);
     [[nodiscard]] FinishedSequence leaveToFork(Sequence &leader, FinishReason reason, std::string error);
     FinishedSequence remove(std::vector<Entry> &from, std::size_t index, FinishReason reason, std::string error);
-    void fillStats(const Batch &batch, StepStats &stats, double now) const;
-    [[nodiscard]] std::int64_t emptySlots(const Batch &batch) const;
+    void fillStats(const Batch &batch, StepStats &stats, double now);
+    [[nodiscard]] std::int64_t emptySlots(const Batch &batch);
     [[nodiscard]] int contextLimit() const;
     [[nodiscard]] std::size_t active() const; ///< of m_running, those that may run
 
@@ -217,10 +220,9 @@ private:
     RopeVariants m_variants;
     ServingBaselines m_baselines;
     BlockManager m_blocks;
-    std::vector<Entry> m_running;    // in order of admission; those beyond maxNumSeqs pause
-    std::vector<Entry> m_waiting;    // in order of arrival; preempted ones among them
-    std::vector<Entry> m_forks;      // without blocks until the one that computes their prompt samples
-    std::vector<BlockCopy> m_copies; // of the step in hand
+    std::vector<Entry> m_running; // in order of admission; those beyond maxNumSeqs pause
+    std::vector<Entry> m_waiting; // in order of arrival; preempted ones among them
+    std::vector<Entry> m_forks;   // without blocks until the one that computes their prompt samples
     bool m_held = false;
     int m_nextHandle = 0;
     std::uint64_t m_nextOrder = 1;
@@ -235,6 +237,11 @@ private:
         int rows = 0;
         int prefillTokens = 0;
     } m_step;
+    Batch m_batch;                     // the step in hand
+    CommitResult m_result;             // of the last commit
+    std::vector<Part> m_parts;         // of the step in hand
+    std::vector<Sequence *> m_decodes; // scratch, as the next
+    std::vector<int> m_sharedBlocks;
     std::vector<RequestId> m_admitted;  // since the last commit
     std::vector<int> m_admittedCached;  // of those
     std::vector<RequestId> m_preempted; // since the last commit

@@ -8,16 +8,42 @@
 
 namespace engine {
 
-CommitResult Scheduler::commit(const Batch &batch, std::span<const RowResult> results, double now)
+namespace {
+
+/// A new one that keeps the memory of the old one's lists.
+void clear(StepStats &stats)
+{
+    StepStats fresh;
+    const auto keep = [&](auto list) {
+        (stats.*list).clear();
+        (fresh.*list).swap(stats.*list);
+    };
+    keep(&StepStats::rows);
+    keep(&StepStats::admitted);
+    keep(&StepStats::admittedCached);
+    keep(&StepStats::preempted);
+    keep(&StepStats::ttftMs);
+    keep(&StepStats::itlMs);
+    keep(&StepStats::ttftRequests);
+    keep(&StepStats::itlRequests);
+    stats = std::move(fresh);
+}
+
+} // namespace
+
+CommitResult &Scheduler::commit(const Batch &batch, std::span<const RowResult> results, double now)
 {
     CHECK(results.size() == batch.forward.logitRows.size());
-    CommitResult out;
+    CommitResult &out = m_result;
+    out.outputs.clear();
+    out.finished.clear();
+    clear(out.stats);
     ++m_steps;
     m_maxRunning = std::max(m_maxRunning, running());
     fillStats(batch, out.stats, now);
-    out.stats.admitted = std::exchange(m_admitted, {});
-    out.stats.admittedCached = std::exchange(m_admittedCached, {});
-    out.stats.preempted = std::exchange(m_preempted, {});
+    out.stats.admitted.swap(m_admitted);
+    out.stats.admittedCached.swap(m_admittedCached);
+    out.stats.preempted.swap(m_preempted);
     m_step.rows = static_cast<int>(batch.rows.size());
     m_step.prefillTokens = out.stats.prefillTokens;
     for (const BatchRow &row : batch.rows)
@@ -25,7 +51,7 @@ CommitResult Scheduler::commit(const Batch &batch, std::span<const RowResult> re
     return out;
 }
 
-void Scheduler::fillStats(const Batch &batch, StepStats &stats, double now) const
+void Scheduler::fillStats(const Batch &batch, StepStats &stats, double now)
 {
     stats.step = m_steps;
     stats.time = now;
@@ -49,19 +75,19 @@ void Scheduler::fillStats(const Batch &batch, StepStats &stats, double now) cons
 
 /// Token slots of used blocks that hold no token once the batch is computed. Whole blocks are empty for one sequence
 /// only; a last one that forks still share is counted once.
-std::int64_t Scheduler::emptySlots(const Batch &batch) const
+std::int64_t Scheduler::emptySlots(const Batch &batch)
 {
     const int size = m_blocks.blockTokens();
     std::int64_t empty = 0;
-    std::vector<int> shared;
+    m_sharedBlocks.clear();
     for (const Entry &entry : m_running) {
         const std::vector<int> &blocks = entry->table.blocks;
         empty += static_cast<std::int64_t>(blocks.size()) * size - entry->computed;
         const auto last = static_cast<std::size_t>(entry->computed / size);
         if (last >= blocks.size() || entry->computed % size == 0 || m_blocks.view(blocks[last]).refCount == 1)
             continue;
-        if (std::ranges::find(shared, blocks[last]) == shared.end())
-            shared.push_back(blocks[last]);
+        if (std::ranges::find(m_sharedBlocks, blocks[last]) == m_sharedBlocks.end())
+            m_sharedBlocks.push_back(blocks[last]);
         else
             empty -= size - entry->computed % size;
     }
@@ -205,6 +231,7 @@ void Scheduler::startForks(const Sequence &leader, const BatchRow &row, const Ro
         fork.rowsOfSteps = leader.rowsOfSteps;
         fork.story = leader.story;
         m_blocks.share(fork.table, leader.table);
+        reserveOutput(fork);
         m_running.push_back(std::move(entry));
         out.stats.admitted.push_back(fork.id);
         out.stats.admittedCached.push_back(fork.cachedTokens);

@@ -199,7 +199,7 @@ void Scheduler::restartAll()
 {
     while (!m_running.empty())
         preempt(*m_running.back());
-    m_copies.clear();
+    m_batch.copies.clear();
     m_blocks = BlockManager(m_blocks.sizes(), m_blocks.prefixCaching());
 }
 
