@@ -251,6 +251,7 @@ void EngineLoop::install(std::unique_ptr<ServedModel> model)
     m_grammars = std::move(grammars);
     m_scheduler = std::move(scheduler);
     m_model = std::move(model);
+    m_sampler = Sampler(m_model->info().backend == "cpu" ? m_model->info().isa : "auto");
     m_totals = EngineTotals(m_model->info().effective.maxModelLen);
     m_restarts = RestartRule(m_model->isRemote() ? m_model->info().effective.deviceRestarts : 0);
     m_wasIdle = true;

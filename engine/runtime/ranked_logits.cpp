@@ -5,49 +5,17 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstring>
+#include <functional>
 #include <limits>
 #include <utility>
 
 namespace engine {
 namespace {
 
-constexpr std::size_t chunkLogits = 256;
-constexpr std::size_t sortedByComparing = 1024; // above, passes over the bits are faster
+constexpr std::size_t chunkLogits = kernels::LogitScans::chunk;
+constexpr std::size_t sortedByComparing = 200; // above, passes over the bits are faster
+constexpr std::size_t mostInHeap = 1024;
 constexpr float lowest = -std::numeric_limits<float>::infinity();
-
-// Vectors as GCC and clang have them on every processor: loops over lanes are unrolled before they become vectors.
-constexpr std::size_t lanes = 4;
-using Four = float __attribute__((vector_size(lanes * sizeof(float))));
-using FourIntegers = std::int32_t __attribute__((vector_size(lanes * sizeof(float))));
-
-Four load(const float *from)
-{
-    Four values;
-    std::memcpy(&values, from, sizeof(values));
-    return values;
-}
-
-/// exp(x) for x <= 0 to some 2e-7 of itself; 0 below -86.
-/// Source: the scheme of Cephes' expf, whose polynomial this is.
-Four roughExponentials(Four x)
-{
-    const Four least = Four{} - 86.0F;
-    constexpr float toInteger = 12582912.0F; // 1.5 x 2^23: adding it rounds
-    const Four bounded = x > least ? x : least;
-    const Four shifted = bounded * 1.44269504F + toInteger;
-    const Four power = shifted - toInteger;
-    const Four rest = (bounded - power * 0.693359375F) + power * 2.12194440e-4F;
-    Four sum = rest * 1.9875691500e-4F + 1.3981999507e-3F;
-    sum = sum * rest + 8.3334519073e-3F;
-    sum = sum * rest + 4.1665795894e-2F;
-    sum = sum * rest + 1.6666665459e-1F;
-    sum = sum * rest + 5.0000001201e-1F;
-    sum = sum * rest * rest + rest + 1.0F;
-    const FourIntegers exponent =
-        (reinterpret_cast<FourIntegers>(shifted) - std::bit_cast<std::int32_t>(toInteger) + 127) << 23;
-    return x > least ? sum * reinterpret_cast<Four>(exponent) : Four{};
-}
 
 /// Smaller for higher logits; -0 and 0 are one.
 std::uint32_t rankBits(float logit)
@@ -64,52 +32,51 @@ double exponentOf(double logit, double peak, double temperature)
     return difference > negligible ? std::exp(difference) : 0.0;
 }
 
+/// The least float of at least `limit`.
+float leastFloat(double limit)
+{
+    if (limit <= -static_cast<double>(std::numeric_limits<float>::max()))
+        return limit == -std::numeric_limits<double>::infinity() ? lowest : -std::numeric_limits<float>::max();
+    const auto least = static_cast<float>(limit);
+    return static_cast<double>(least) < limit ? std::nextafter(least, std::numeric_limits<float>::infinity()) : least;
+}
+
 } // namespace
 
-RankedLogits::Scan RankedLogits::scan(std::span<const float> logits)
+bool RankedLogits::findPeaks()
 {
-    constexpr std::size_t chains = 4; // or each maximum would wait for the one before
-    constexpr float highest = std::numeric_limits<float>::max();
-    std::array<Four, chains> peaks;
-    peaks.fill(Four{} + lowest);
-    std::array<FourIntegers, chains> faults{};
-    std::size_t i = 0;
-    for (; i + chains * lanes <= logits.size(); i += chains * lanes) {
-#pragma GCC unroll 4
-        for (std::size_t chain = 0; chain < chains; ++chain) {
-            const Four next = load(&logits[i + chain * lanes]);
-            peaks[chain] = next > peaks[chain] ? next : peaks[chain];
-            faults[chain] |= ~(next <= highest);
-        }
-    }
-    Scan found{lowest, false};
-    for (std::size_t chain = 0; chain < chains; ++chain) {
-        for (std::size_t lane = 0; lane < lanes; ++lane) {
-            found.peak = std::max(found.peak, peaks[chain][lane]);
-            found.bad = found.bad || faults[chain][lane] != 0;
-        }
-    }
-    for (; i < logits.size(); ++i) {
-        found.peak = logits[i] > found.peak ? logits[i] : found.peak;
-        found.bad = found.bad || !(logits[i] <= highest);
-    }
-    return found;
+    m_chunkPeaks.resize((m_logits.size() + chunkLogits - 1) / chunkLogits);
+    const bool isBad = m_scans->peaks(m_logits.data(), m_logits.size(), m_chunkPeaks.data());
+    const float peak = highestChunk();
+    m_peak = static_cast<double>(peak);
+    return !isBad && peak != lowest;
+}
+
+float RankedLogits::highestChunk() const
+{
+    float highest = lowest;
+    for (const float peak : m_chunkPeaks)
+        highest = std::max(highest, peak);
+    return highest;
+}
+
+bool RankedLogits::set(std::span<const float> logits)
+{
+    m_changed.clear();
+    m_logits = logits;
+    return findPeaks();
 }
 
 void RankedLogits::set(std::span<const float> logits, std::span<const Changed> changed)
 {
+    if (changed.size() > m_changed.capacity())
+        m_changed.reserve(2 * changed.size()); // or a history that grows would make it anew for every token
     m_changed.assign(changed.begin(), changed.end());
-    m_logits = logits;
-    if (!changed.empty()) {
-        m_copy.assign(logits.begin(), logits.end());
-        for (const Changed &one : changed)
-            m_copy[static_cast<std::size_t>(one.token)] = lowest;
-        m_logits = m_copy;
-    }
-    m_chunkPeaks.resize((logits.size() + chunkLogits - 1) / chunkLogits);
-    for (std::size_t c = 0; c < m_chunkPeaks.size(); ++c)
-        m_chunkPeaks[c] = scan(m_logits.subspan(c * chunkLogits, chunkEnd(c) - c * chunkLogits)).peak;
-    m_peak = static_cast<double>(scan(m_chunkPeaks).peak);
+    m_copy.assign(logits.begin(), logits.end());
+    for (const Changed &one : changed)
+        m_copy[static_cast<std::size_t>(one.token)] = lowest;
+    m_logits = m_copy;
+    static_cast<void>(findPeaks()); // all that is left may be impossible
     for (const Changed &one : changed)
         m_peak = std::max(m_peak, one.logit);
 }
@@ -155,16 +122,18 @@ int RankedLogits::first() const
     return std::min(found, static_cast<int>(std::find(begin, m_logits.end(), *chunk) - m_logits.begin()));
 }
 
-std::vector<int> RankedLogits::best(std::size_t count) const
+void RankedLogits::best(std::size_t count, std::vector<int> &kept) const
 {
     count = std::min(count, m_logits.size());
-    if (count > sortedByComparing) {
-        std::vector<int> all = above(-std::numeric_limits<double>::infinity());
-        all.resize(count);
-        return all;
+    if (count > mostInHeap) {
+        above(-std::numeric_limits<double>::infinity(), kept);
+        kept.resize(count);
+        return;
     }
+    if (bestByPeaks(count, kept))
+        return;
     const auto before = [this](int a, int b) { return ranksBefore(a, b); };
-    std::vector<int> kept; // a heap, of which the front is the worst
+    kept.clear(); // a heap, of which the front is the worst
     kept.reserve(count + 1);
     double worst = 0;
     const auto offer = [&](int token, double logit) {
@@ -190,29 +159,88 @@ std::vector<int> RankedLogits::best(std::size_t count) const
         }
     }
     std::ranges::sort_heap(kept, before);
-    return kept;
 }
 
-std::vector<int> RankedLogits::above(double limit) const
+/// As there are `count` chunks whose peaks reach the one of that rank, nothing below it is among the best. False where
+/// that leaves too much.
+bool RankedLogits::bestByPeaks(std::size_t count, std::vector<int> &kept) const
 {
-    std::vector<int> tokens;
+    if (count == 0 || count > m_chunkPeaks.size())
+        return false;
+    m_highest = m_chunkPeaks;
+    const auto last = m_highest.begin() + static_cast<std::ptrdiff_t>(count - 1);
+    std::ranges::nth_element(m_highest, last, std::ranges::greater());
+    if (*last == lowest)
+        return false;
+    const std::span<const int> found = gather(static_cast<double>(*last)).tokens;
+    if (found.size() > 4 * mostInHeap)
+        return false;
+    kept.assign(found.begin(), found.end());
+    sort(kept);
+    kept.resize(count);
+    return true;
+}
+
+void RankedLogits::above(double limit, std::vector<int> &tokens) const
+{
+    const std::span<const int> found = gather(limit).tokens;
+    tokens.assign(found.begin(), found.end());
+    sort(tokens);
+}
+
+RankedLogits::Gathered RankedLogits::gather(double limit) const
+{
+    const float least = leastFloat(limit);
+    const bool takesAll = least == lowest; // also what stands where logits are changed
+    const std::size_t most = m_logits.size() + m_changed.size() + kernels::LogitScans::roomBehind;
+    m_found.resize(std::max(m_found.size(), most));
+    m_foundLogits.resize(m_found.size());
+    std::size_t count = 0;
     for (std::size_t c = 0; c < m_chunkPeaks.size(); ++c) {
-        if (static_cast<double>(m_chunkPeaks[c]) < limit)
-            continue;
-        for (std::size_t i = c * chunkLogits; i < chunkEnd(c); ++i) {
-            if (static_cast<double>(m_logits[i]) >= limit && (m_logits[i] != lowest || !isChanged(static_cast<int>(i))))
-                tokens.push_back(static_cast<int>(i));
-        }
+        const std::size_t first = c * chunkLogits;
+        if (m_chunkPeaks[c] >= least)
+            count += m_scans->gather(&m_logits[first], chunkEnd(c) - first, least, static_cast<int>(first),
+                                     &m_found[count], &m_foundLogits[count]);
     }
     for (const Changed &one : m_changed) {
-        if (one.logit >= limit)
-            tokens.push_back(one.token);
+        if (!takesAll && one.logit >= limit) {
+            m_foundLogits[count] = one.logit;
+            m_found[count++] = one.token;
+        }
     }
-    sort(tokens);
-    return tokens;
+    for (std::size_t i = 0; takesAll && !m_changed.empty() && i < count; ++i)
+        m_foundLogits[i] = (*this)[m_found[i]];
+    return {std::span(m_found).first(count), std::span(m_foundLogits).first(count)};
 }
 
-void RankedLogits::sort(std::vector<int> &tokens) const
+double RankedLogits::guessReach(double temperature, double sum, double share) const
+{
+    constexpr std::size_t sampledChunks = 16;
+    constexpr std::size_t steps = 64;
+    constexpr double perUnit = 2.0;
+    std::array<int, steps> counts{}; // of the sample, by how far they are below the peak
+    const std::size_t stride = std::max<std::size_t>(1, m_chunkPeaks.size() / sampledChunks);
+    const auto factor = static_cast<float>(perUnit / temperature);
+    const auto peak = static_cast<float>(m_peak);
+    std::size_t sampled = 0;
+    for (std::size_t c = stride / 2; c < m_chunkPeaks.size(); c += stride) {
+        for (std::size_t i = c * chunkLogits; i < chunkEnd(c); ++i)
+            ++counts[static_cast<std::size_t>(std::clamp((peak - m_logits[i]) * factor, 0.0F, steps - 1.0F))];
+        sampled += chunkEnd(c) - c * chunkLogits;
+    }
+    const double weight = static_cast<double>(size()) / static_cast<double>(std::max<std::size_t>(sampled, 1));
+    double below = 0;
+    std::size_t step = steps;
+    while (step > 1) {
+        below += counts[step - 1] * weight * std::exp(-(static_cast<double>(step) - 0.5) / perUnit);
+        if (below > share * sum)
+            break;
+        --step;
+    }
+    return static_cast<double>(step) / perUnit;
+}
+
+void RankedLogits::sort(std::span<int> tokens) const
 {
     const auto before = [this](int a, int b) { return ranksBefore(a, b); };
     if (tokens.size() <= sortedByComparing) {
@@ -234,7 +262,7 @@ void RankedLogits::sort(std::vector<int> &tokens) const
 }
 
 /// Stable passes from the lowest bits on, so that what came first stays in front of its equals.
-void RankedLogits::sortByBits(std::vector<int> &tokens) const
+void RankedLogits::sortByBits(std::span<int> tokens) const
 {
     constexpr unsigned digitBits = 11;
     constexpr std::size_t digits = std::size_t{1} << digitBits;
@@ -276,23 +304,19 @@ double RankedLogits::sumOfExponentials(double temperature) const
 
 double RankedLogits::roughSumOfExponentials(double temperature) const
 {
-    constexpr double leastTemperature = 1e-3; // its reciprocal is far from float's end
-    const float peak = scan(m_chunkPeaks).peak;
+    const float peak = highestChunk();
     if (temperature < leastTemperature || peak == lowest)
         return sumOfExponentials(temperature);
-    const auto factor = static_cast<float>(1.0 / temperature);
-    double sum = 0;
-    for (std::size_t c = 0; c < m_chunkPeaks.size(); ++c) {
-        Four sums{};
-        std::size_t i = c * chunkLogits;
-        for (; i + lanes <= chunkEnd(c); i += lanes)
-            sums += roughExponentials((load(&m_logits[i]) - peak) * factor);
-        for (std::size_t lane = 0; lane < lanes; ++lane)
-            sum += static_cast<double>(sums[lane]);
-        for (; i < chunkEnd(c); ++i)
-            sum += exponentOf(static_cast<double>(m_logits[i]), static_cast<double>(peak), temperature);
-    }
+    double sum = m_scans->roughSum(m_logits.data(), m_logits.size(), peak, static_cast<float>(1.0 / temperature));
     sum *= exponentOf(static_cast<double>(peak), m_peak, temperature);
+    for (const Changed &one : m_changed)
+        sum += exponentOf(one.logit, m_peak, temperature);
+    return sum;
+}
+
+double RankedLogits::preciseSumOfExponentials(double temperature) const
+{
+    double sum = m_scans->preciseSum(m_logits.data(), m_logits.size(), m_peak, 1.0 / temperature);
     for (const Changed &one : m_changed)
         sum += exponentOf(one.logit, m_peak, temperature);
     return sum;

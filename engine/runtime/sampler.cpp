@@ -14,49 +14,39 @@ namespace {
 /// What a sum of probabilities that is known to within a share of itself says of a limit.
 enum class Verdict { No, Yes, Close };
 
-/// The best tokens down to the first where the sum of their probabilities passes `limit` (or reaches it, when
-/// `reaching`); all that can be drawn when none does. Lists grow in rounds, as a whole vocabulary need seldom be
-/// sorted, and the sum over all is taken roughly unless that leaves a doubt.
+/// Cuts a list, best first, behind the first token where the sum of probabilities passes `limit` (or reaches it, when
+/// `reaching`). The sum over all is taken roughly unless that leaves a doubt.
 class BestUntil {
 public:
-    BestUntil(const RankedLogits &logits, double temperature, double limit, bool reaching)
+    BestUntil(const RankedLogits &logits, double temperature, double limit, bool reaching, double roughTotal)
         : m_logits(logits)
         , m_temperature(temperature)
         , m_limit(limit)
         , m_reaching(reaching)
+        , m_total(roughTotal)
     {
     }
 
-    std::vector<int> find()
+    /// Makes the list as long as it has to be; all that can be drawn when the limit is never passed. Lists grow in
+    /// rounds, as a whole vocabulary need seldom be sorted.
+    void find(std::vector<int> &order)
     {
         constexpr std::size_t shortList = 256;
         constexpr double firstReach = 1.5; // in units of temperature, below the last of the short list
         constexpr double farthest = 700.0; // exp(-700) is still a number above 0
-        m_total = m_logits.roughSumOfExponentials(m_temperature);
-        std::vector<int> order = m_logits.best(shortList);
+        m_logits.best(shortList, order);
         const double last = m_logits[order.back()];
         const double end = m_logits.peak() - farthest * m_temperature;
         bool all = order.size() == m_logits.size();
         for (double reach = firstReach; !cut(order) && !all; reach *= 2) {
             const double limit = std::max(last - reach * m_temperature, end);
-            order = m_logits.above(limit);
+            m_logits.above(limit, order);
             all = limit == end || order.size() == m_logits.size();
         }
-        return order;
-    }
-
-private:
-    [[nodiscard]] Verdict verdict(double sum) const
-    {
-        const auto passes = [&](double x) { return m_reaching ? x >= m_limit : x > m_limit; };
-        const double slack = m_isRough ? 2 * RankedLogits::roughly : 0.0;
-        if (passes(sum * (1.0 - slack)))
-            return Verdict::Yes;
-        return passes(sum * (1.0 + slack)) ? Verdict::Close : Verdict::No;
     }
 
     /// Shortens the list to where the limit is passed; false when it is not.
-    bool cut(std::vector<int> &order)
+    [[nodiscard]] bool cut(std::vector<int> &order)
     {
         double sum = 0;
         for (std::size_t i = 0; i < order.size(); ++i) {
@@ -75,19 +65,29 @@ private:
         return false;
     }
 
+private:
+    [[nodiscard]] Verdict verdict(double sum) const
+    {
+        const auto passes = [&](double x) { return m_reaching ? x >= m_limit : x > m_limit; };
+        const double slack = m_isRough ? 2 * RankedLogits::roughly : 0.0;
+        if (passes(sum * (1.0 - slack)))
+            return Verdict::Yes;
+        return passes(sum * (1.0 + slack)) ? Verdict::Close : Verdict::No;
+    }
+
     const RankedLogits &m_logits;
     double m_temperature;
     double m_limit;
     bool m_reaching;
     bool m_isRough = true;
-    double m_total = 0;
+    double m_total;
 };
 
-/// The tokens whose probability is at least `minP` of the largest, or so near that rounding decides; sorted.
-std::vector<int> bestAbove(const RankedLogits &logits, double minP)
+/// Logits of at least that much have a probability of at least `minP` of the largest, or so near that rounding decides.
+double leastAbove(const RankedLogits &logits, double minP)
 {
     constexpr double slack = 1e-6; // far above rounding; keepMinP cuts exactly
-    return logits.above(logits.peak() + std::log(minP) - slack);
+    return logits.peak() + std::log(minP) - slack;
 }
 
 /// exp(logit - peak) / sum into `probability`; entries are sorted, so the first holds the peak.
@@ -137,29 +137,28 @@ bool Sampler::penalises(const SamplingParams &params)
 
 std::string Sampler::checkLogits(std::span<const float> logits)
 {
-    const auto [peak, bad] = RankedLogits::scan(logits);
-    if (bad) {
-        const auto at = std::ranges::find_if(logits, [](float x) { return !(x <= std::numeric_limits<float>::max()); });
+    const auto at = std::ranges::find_if(logits, [](float x) { return !(x <= std::numeric_limits<float>::max()); });
+    if (at != logits.end())
         return "the model computed a logit of " + std::string(std::isnan(*at) ? "not-a-number" : "+infinity")
             + " for token " + std::to_string(at - logits.begin()) + " of " + std::to_string(logits.size())
             + ", finite ones are wanted";
-    }
-    if (peak == -std::numeric_limits<float>::infinity())
+    if (std::ranges::all_of(logits, [](float x) { return x == -std::numeric_limits<float>::infinity(); }))
         return "the model computed -infinity for all " + std::to_string(logits.size())
             + " logits, at least one finite is wanted";
     return {};
 }
 
-/// Fills m_ranked. Repetition once per distinct token, then frequency by count and presence once.
-void Sampler::applyPenalties(std::span<const float> logits, const SamplingParams &params, std::span<const int> history)
+/// Fills m_changed; false where penalties change nothing. Repetition once per distinct token, then frequency by count
+/// and presence once.
+bool Sampler::findChanged(std::span<const float> logits, const SamplingParams &params, std::span<const int> history)
 {
     m_changed.clear();
-    if (penalises(params)) {
-        m_history.assign(history.begin(), history.end());
-        std::ranges::sort(m_history);
-    } else {
-        m_history.clear();
-    }
+    if (!penalises(params))
+        return false;
+    if (history.size() > m_history.capacity())
+        m_history.reserve(2 * history.size()); // or each token would make it anew
+    m_history.assign(history.begin(), history.end());
+    std::ranges::sort(m_history);
     for (std::size_t i = 0; i < m_history.size();) {
         const int token = m_history[i];
         std::size_t count = 0;
@@ -170,34 +169,44 @@ void Sampler::applyPenalties(std::span<const float> logits, const SamplingParams
         logit -= static_cast<double>(count) * params.frequencyPenalty + params.presencePenalty;
         m_changed.push_back({token, logit});
     }
-    m_ranked.set(logits, m_changed);
+    return !m_changed.empty();
 }
 
 std::vector<Candidate> Sampler::distribution(std::span<const float> logits, const SamplingParams &params,
                                              std::span<const int> history)
 {
-    applyPenalties(logits, params, history);
-    return cutRanked(params);
+    if (findChanged(logits, params, history))
+        m_ranked.set(logits, m_changed);
+    else
+        static_cast<void>(m_ranked.set(logits));
+    keepBest(params);
+    listCandidates(params);
+    return m_candidates;
 }
 
-/// The distribution of m_ranked.
-std::vector<Candidate> Sampler::cutRanked(const SamplingParams &params) const
+/// Fills m_kept from m_ranked as the definition reads: what top_k leaves, else top_p, else about what min_p does.
+void Sampler::keepBest(const SamplingParams &params)
 {
     const auto topK = static_cast<std::size_t>(std::max(params.topK, 0));
-    const bool cutsByCount = topK > 0 && topK < m_ranked.size();
-    const bool cutsByMass = params.topP < 1.0;
-    std::vector<int> kept;
-    if (cutsByCount)
-        kept = m_ranked.best(topK);
-    else if (cutsByMass)
-        kept = BestUntil(m_ranked, 1.0, params.topP, true).find();
+    if (topK > 0 && topK < m_ranked.size())
+        m_ranked.best(topK, m_kept);
+    else if (params.topP < 1.0)
+        BestUntil(m_ranked, 1.0, params.topP, true, m_ranked.roughSumOfExponentials(1.0)).find(m_kept);
+    else if (params.minP > 0.0)
+        m_ranked.above(leastAbove(m_ranked, params.minP), m_kept);
     else
-        kept = params.minP > 0.0 ? bestAbove(m_ranked, params.minP) : m_ranked.best(m_ranked.size());
-    std::vector<Candidate> candidates;
-    candidates.reserve(kept.size());
-    for (const int token : kept)
+        m_ranked.best(m_ranked.size(), m_kept);
+}
+
+/// Makes m_candidates of m_kept, with the cuts that are still to be made.
+void Sampler::listCandidates(const SamplingParams &params)
+{
+    const auto topK = static_cast<std::size_t>(std::max(params.topK, 0));
+    std::vector<Candidate> &candidates = m_candidates;
+    candidates.clear();
+    for (const int token : m_kept)
         candidates.push_back({token, m_ranked[token], 0.0});
-    if (cutsByMass && cutsByCount)
+    if (params.topP < 1.0 && topK > 0 && topK < m_ranked.size())
         keepTopP(candidates, params.topP);
     if (params.minP > 0.0)
         keepMinP(candidates, params.minP);
@@ -205,7 +214,6 @@ std::vector<Candidate> Sampler::cutRanked(const SamplingParams &params) const
     for (Candidate &candidate : candidates) // less the peak first: a tiny temperature must not make infinities
         candidate.logit = (candidate.logit - peak) / params.temperature;
     normalise(candidates);
-    return candidates;
 }
 
 int Sampler::draw(std::span<const Candidate> candidates, double u)
@@ -222,22 +230,86 @@ int Sampler::draw(std::span<const Candidate> candidates, double u)
     return last; // rounding left the sum below u
 }
 
-/// A token of m_ranked.
-int Sampler::pick(const SamplingParams &params, double u) const
+/// The best tokens, all down to some logit, that surely hold what top_p and min_p leave, or without them what `u` falls
+/// into. In no order that counts; valid as RankedLogits::gather() says. \pre as BucketDraw::draw
+RankedLogits::Gathered Sampler::enough(const SamplingParams &params, double u)
 {
-    if (params.topK > 0 || params.topP < 1.0 || params.minP > 0.0)
-        return draw(cutRanked(params), u);
-    // Nothing is cut: sort only as far as the draw falls.
-    return BestUntil(m_ranked, params.temperature, u, false).find().back();
+    constexpr double leastReach = 2.0; // in units of temperature, below the peak
+    constexpr double growth = 1.3;     // of the reach, until it is enough
+    constexpr double farthest = 700.0;
+    const bool cutsByMass = params.topP < 1.0;
+    m_known = {};
+    if (!cutsByMass && params.minP > 0.0)
+        return m_ranked.gather(leastAbove(m_ranked, params.minP));
+    const double temperature = cutsByMass ? 1.0 : params.temperature;
+    const double share = cutsByMass ? params.topP : u;
+    m_roughTotal = m_ranked.roughSumOfExponentials(temperature);
+    const double goal = share * m_roughTotal * (1.0 + 2 * RankedLogits::roughly);
+    double reach = std::max(leastReach, m_ranked.guessReach(temperature, m_roughTotal, 1.0 - share));
+    while (true) {
+        const RankedLogits::Gathered found = m_ranked.gather(m_ranked.peak() - reach * temperature);
+        const std::size_t count = found.tokens.size();
+        m_exponentials.resize(std::max(m_exponentials.size(), count));
+        const double sum = m_ranked.scans().exponentials(found.logits.data(), count, m_ranked.peak(), 1.0 / temperature,
+                                                         m_exponentials.data());
+        if (sum > goal || reach >= farthest || count == m_ranked.size()) {
+            m_known = std::span(m_exponentials).first(count);
+            return found;
+        }
+        reach = std::min(reach * growth, farthest);
+    }
+}
+
+/// From m_kept, which holds enough; nothing where that was not so by a hair.
+std::optional<int> Sampler::pickFromShortList(const SamplingParams &params, double u)
+{
+    m_ranked.sort(m_kept);
+    if (params.topP < 1.0) {
+        if (!BestUntil(m_ranked, 1.0, params.topP, true, m_roughTotal).cut(m_kept))
+            return std::nullopt;
+    } else if (params.minP <= 0.0) { // nothing is cut: as far as the draw falls
+        if (!BestUntil(m_ranked, params.temperature, u, false, m_roughTotal).cut(m_kept))
+            return std::nullopt;
+        return m_kept.back();
+    }
+    listCandidates(params);
+    return draw(m_candidates, u);
+}
+
+/// A token of m_ranked.
+int Sampler::pick(const SamplingParams &params, double u)
+{
+    constexpr std::size_t shortList = 1024;
+    if (params.topK == 0 && params.temperature >= RankedLogits::leastTemperature) {
+        const RankedLogits::Gathered list = enough(params, u);
+        std::optional<int> found;
+        if (list.tokens.size() > shortList) {
+            found = m_buckets.draw(m_ranked, list, m_known, params, u);
+        } else {
+            m_kept.reserve(shortList);
+            m_kept.assign(list.tokens.begin(), list.tokens.end());
+            found = pickFromShortList(params, u);
+        }
+        if (found)
+            return *found;
+    }
+    if (params.topK > 0 || params.topP < 1.0 || params.minP > 0.0) {
+        keepBest(params);
+        listCandidates(params);
+        return draw(m_candidates, u);
+    }
+    BestUntil(m_ranked, params.temperature, u, false, m_ranked.roughSumOfExponentials(params.temperature)).find(m_kept);
+    return m_kept.back();
 }
 
 /// From the raw logits.
 void Sampler::addLogprobs(std::span<const float> logits, int count, Sampled &sampled)
 {
-    m_ranked.set(logits, {});
+    static_cast<void>(m_ranked.set(logits));
     const double logSum = m_ranked.peak() + std::log(m_ranked.sumOfExponentials(1.0));
     sampled.logprob = m_ranked[sampled.token] - logSum;
-    for (const int token : m_ranked.best(static_cast<std::size_t>(count)))
+    m_ranked.best(static_cast<std::size_t>(count), m_kept);
+    for (const int token : m_kept)
         sampled.top.emplace_back(token, m_ranked[token] - logSum);
 }
 
@@ -267,13 +339,17 @@ Sampled Sampler::sample(std::span<const float> logits, const SamplingParams &par
                         std::uint64_t seed, std::span<const std::uint64_t> allowed)
 {
     Sampled sampled;
-    sampled.error = checkLogits(logits);
-    const std::span<const float> choice = sampled.error.empty() ? masked(logits, allowed, params.logitBias) : logits;
-    if (sampled.error.empty() && !allowed.empty() && !checkLogits(choice).empty())
-        sampled.error = nothingAllowed();
-    if (!sampled.error.empty())
+    if (!m_ranked.set(logits)) {
+        sampled.error = checkLogits(logits);
         return sampled;
-    applyPenalties(choice, params, history);
+    }
+    const std::span<const float> choice = masked(logits, allowed, params.logitBias);
+    if (choice.data() != logits.data() && !m_ranked.set(choice) && !allowed.empty()) {
+        sampled.error = nothingAllowed();
+        return sampled;
+    }
+    if (findChanged(choice, params, history))
+        m_ranked.set(choice, m_changed);
     sampled.token =
         params.temperature > 0.0 ? pick(params, CounterRandom::uniform(seed, history.size())) : m_ranked.first();
     if (params.logprobs >= 0)

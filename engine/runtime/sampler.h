@@ -2,11 +2,14 @@
 #pragma once
 
 #include "engine/api/request.h"
+#include "engine/runtime/bucket_draw.h"
 #include "engine/runtime/ranked_logits.h"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,9 +35,15 @@ struct Sampled {
 /// A row's result depends on its own logits, parameters, history, seed and position alone.
 /// Log-probabilities are those of the raw logits, before penalties and temperature.
 ///
-/// Thread: one caller; the object holds scratch only.
+/// Thread: one caller; the object holds scratch only, and keeps it: a row like the one before allocates nothing.
 class Sampler {
 public:
+    /// `isa`: the instruction level of the CPU backend that is used; results do not depend on it.
+    explicit Sampler(std::string_view isa = "auto")
+        : m_ranked(isa)
+    {
+    }
+
     /// `logits` [vocab]; `history` prompt and output so far. `allowed`: one bit for each token that may be drawn, or
     /// empty for all. \pre every history token is in the vocabulary
     [[nodiscard]] Sampled sample(std::span<const float> logits, const SamplingParams &params,
@@ -54,15 +63,25 @@ public:
     [[nodiscard]] static bool penalises(const SamplingParams &params);
 
 private:
-    void applyPenalties(std::span<const float> logits, const SamplingParams &params, std::span<const int> history);
-    [[nodiscard]] std::vector<Candidate> cutRanked(const SamplingParams &params) const;
-    [[nodiscard]] int pick(const SamplingParams &params, double u) const;
+    [[nodiscard]] bool findChanged(std::span<const float> logits, const SamplingParams &params,
+                                   std::span<const int> history);
+    void keepBest(const SamplingParams &params);
+    void listCandidates(const SamplingParams &params);
+    [[nodiscard]] RankedLogits::Gathered enough(const SamplingParams &params, double u);
+    [[nodiscard]] std::optional<int> pickFromShortList(const SamplingParams &params, double u);
+    [[nodiscard]] int pick(const SamplingParams &params, double u);
     void addLogprobs(std::span<const float> logits, int count, Sampled &sampled);
 
     [[nodiscard]] std::span<const float> masked(std::span<const float> logits, std::span<const std::uint64_t> allowed,
                                                 std::span<const LogitBias> biases);
 
     RankedLogits m_ranked;                        // after penalties
+    BucketDraw m_buckets;                         // for long lists
+    double m_roughTotal = 0;                      // of the sum that enough() went by
+    std::vector<int> m_kept;                      // what the cuts leave, or some more
+    std::vector<Candidate> m_candidates;          // the same with probabilities
+    std::vector<double> m_exponentials;           // scratch of enough()
+    std::span<const double> m_known;              // of those, what belongs to the list
     std::vector<RankedLogits::Changed> m_changed; // by them
     std::vector<float> m_masked;                  // biased, with -infinity for tokens that are not allowed
     std::vector<int> m_history;                   // sorted

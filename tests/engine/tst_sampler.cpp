@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/runtime/sampler.h"
 
+#include "engine/runtime/bucket_draw.h"
 #include "engine/runtime/random.h"
+#include "kernels/cpu/isa.h"
 #include "tests/support/shared_data.h"
 
 #include <QElapsedTimer>
@@ -385,6 +387,99 @@ private slots:
                 }
             }
         }
+    }
+
+    /// At every level the token is that of the definition, a draw from the whole sorted list, also where lists are so
+    /// long that they are not sorted.
+    void tokensAreThoseOfTheDefinition_data()
+    {
+        QTest::addColumn<QString>("level");
+        QTest::addColumn<float>("spread");
+        QTest::addColumn<float>("step"); // of which logits are multiples; 0: none
+        QTest::addColumn<double>("repetition");
+        for (const kernels::Isa isa : {kernels::Isa::Scalar, kernels::Isa::Avx2, kernels::Isa::Avx512}) {
+            const QString level = QString::fromStdString(std::string(kernels::isaName(isa)));
+            for (const float spread : {1e-4F, 0.5F, 1.0F, 3.0F}) {
+                for (const double repetition : {1.0, 1.3})
+                    QTest::addRow("%s, spread %g, repetition %g", qPrintable(level), static_cast<double>(spread * 3),
+                                  repetition)
+                        << level << spread << 0.0F << repetition;
+            }
+            QTest::addRow("%s, equal logits", qPrintable(level)) << level << 1.0F << 0.5F << 1.0;
+        }
+    }
+    void tokensAreThoseOfTheDefinition()
+    {
+        QFETCH(QString, level);
+        QFETCH(float, spread);
+        QFETCH(float, step);
+        QFETCH(double, repetition);
+        const std::vector<kernels::Isa> granted = kernels::detectIsa();
+        if (std::ranges::none_of(granted,
+                                 [&](kernels::Isa isa) { return kernels::isaName(isa) == level.toStdString(); }))
+            QSKIP(qPrintable("needs a processor with " + level));
+        std::vector<float> values = gaussian(shared_data::sanitized ? 6000 : 20000, 23);
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            values[i] *= spread;
+            if (step > 0)
+                values[i] = std::round(values[i] / step) * step;
+            if (i % 11 == 3)
+                values[i] = -infinity;
+        }
+        std::vector<int> history;
+        for (int i = 0; i < 300; ++i)
+            history.push_back(i * 7 % 4000);
+        Sampler sampler(level.toStdString());
+        Sampler scalar("scalar");
+        for (const double topP : {0.9, 0.999, 1.0}) {
+            for (const double minP : {0.0, 0.01}) {
+                for (const double temperature : {0.6, 1.0}) {
+                    SamplingParams params = off();
+                    params.topP = topP;
+                    params.minP = minP;
+                    params.temperature = temperature;
+                    params.repetitionPenalty = repetition;
+                    const std::vector<Candidate> list = scalar.distribution(values, params, history);
+                    for (std::uint64_t seed = 0; seed < 6; ++seed)
+                        QCOMPARE(sampler.sample(values, params, history, seed).token,
+                                 Sampler::draw(list, CounterRandom::uniform(seed, history.size())));
+                }
+            }
+        }
+    }
+
+    /// Long lists are seldom sorted after all: the doubt that rounding leaves is that small.
+    void longListsAreDrawnFromInBuckets()
+    {
+        const std::vector<float> values = gaussian(30000, 31);
+        RankedLogits logits;
+        QVERIFY(logits.set(values));
+        const RankedLogits::Gathered list = logits.gather(-100);
+        QCOMPARE(list.tokens.size(), values.size());
+        BucketDraw buckets;
+        Sampler sampler;
+        int undecided = 0;
+        for (const double topP : {0.5, 0.95, 1.0}) {
+            SamplingParams params = off();
+            params.topP = topP;
+            params.temperature = 1.3;
+            std::vector<double> known(list.tokens.size());
+            logits.scans().exponentials(list.logits.data(), known.size(), logits.peak(),
+                                        topP < 1.0 ? 1.0 : 1.0 / params.temperature, known.data());
+            const std::vector<Candidate> right = sampler.distribution(values, params, {});
+            for (int i = 0; i < 100; ++i) {
+                const double u = (i + 0.37) / 100;
+                const std::optional<int> token = buckets.draw(logits, list, known, params, u);
+                undecided += token ? 0 : 1;
+                QCOMPARE(token.value_or(Sampler::draw(right, u)), Sampler::draw(right, u));
+            }
+            // Where the sums meet exactly, nothing is decided.
+            double sum = 0;
+            for (std::size_t i = 0; i < 50; ++i)
+                sum += right[i].probability;
+            QVERIFY(!buckets.draw(logits, list, known, params, sum));
+        }
+        QVERIFY2(undecided <= 2, qPrintable(QString::number(undecided)));
     }
 
     void logprobsAreThoseOfTheRawLogits()
