@@ -247,10 +247,18 @@ void registerSampling(const ModelShapes &model)
     nucleus.temperature = 1.0;
     nucleus.topK = 0;
     nucleus.topP = 0.9;
+    engine::SamplingParams warm = nucleus;
+    warm.temperature = 0.8;
+    warm.topP = 0.95;
+    engine::SamplingParams likely = nucleus;
+    likely.topP = 1.0;
+    likely.minP = 0.05;
     const std::string begin = std::string("sample/") + model.name;
     benchmark::RegisterBenchmark((begin + "/greedy").c_str(), sample, model, greedy);
     benchmark::RegisterBenchmark((begin + "/top-k40-p95").c_str(), sample, model, cut);
     benchmark::RegisterBenchmark((begin + "/top-p90").c_str(), sample, model, nucleus);
+    benchmark::RegisterBenchmark((begin + "/top-p95-t0.8").c_str(), sample, model, warm);
+    benchmark::RegisterBenchmark((begin + "/min-p05").c_str(), sample, model, likely);
 }
 
 } // namespace
