@@ -116,6 +116,16 @@ bool hasBfloatProducts()
 #endif
 }
 
+bool gainsFromFetches()
+{
+#if defined(__x86_64__)
+    constexpr std::uint32_t genu = 0x756e6547; // the first word of "GenuineIntel"
+    return cpuId(0, 0).b == genu;
+#else
+    return false;
+#endif
+}
+
 std::vector<Isa> detectIsa()
 {
 #if defined(__x86_64__)

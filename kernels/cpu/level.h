@@ -120,12 +120,13 @@ struct OutlierWalk {
     std::int32_t next[tileRows]; ///< of each row
 };
 
-/// Per-thread memory of the matrix kernels, 64-byte aligned.
+/// Per-thread memory of the matrix kernels, 64-byte aligned, and how to read weights.
 struct PanelScratch {
     std::uint8_t *lines; ///< [quantSliceBlocks, 8, 64]
     float *scales;       ///< [2 x quantSliceBlocks, 16]
     float *mins;         ///< [2 x quantSliceBlocks, 16]
     float *columns;      ///< [floatSliceColumns, 16]
+    int fetchBytes;      ///< how far ahead of its use a kernel of one row fetches its panels; 0: not at all
 };
 
 /// A slice of a panel ready for the tile kernels.
@@ -176,6 +177,7 @@ struct LevelKernels {
     /// the weight being scale x number, or fma(scale, number, minimum)
     void (*quantPanel)(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x,
                        const Outliers &outliers, int rows, const PanelScratch &scratch, float *tile);
+    int fetchBytes = 0;       ///< for PanelScratch
     bool takesGroups = false; ///< whether quantPanel and quantPanelPair want QuantRows::groups
     /// The same for two panels of one layout, each with memory and a tile of its own: the same bits. Returns false, and
     /// has done nothing, where one after the other is better. Null: always.

@@ -3,7 +3,11 @@
 
 namespace kernels {
 
-LevelKernels kernelsOf(Isa isa)
+namespace {
+
+constexpr int rowFetchBytes = 8192; // 4096 and 16384 are as good
+
+LevelKernels functionsOf(Isa isa)
 {
     switch (isa) {
 #if defined(__x86_64__)
@@ -19,6 +23,15 @@ LevelKernels kernelsOf(Isa isa)
     default:
         return scalarKernels();
     }
+}
+
+} // namespace
+
+LevelKernels kernelsOf(Isa isa)
+{
+    LevelKernels kernels = functionsOf(isa);
+    kernels.fetchBytes = gainsFromFetches() ? rowFetchBytes : 0;
+    return kernels;
 }
 
 } // namespace kernels

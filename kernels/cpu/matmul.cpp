@@ -62,7 +62,7 @@ void addBias(const float *bias, int count, int rows, float *tile)
 
 /// Memory of one thread: two tiles, and for each of their panels unpacked lines, scales, widened columns.
 struct Matmul::Worker {
-    explicit Worker(AlignedMemory &memory)
+    Worker(AlignedMemory &memory, int fetchBytes)
     {
         constexpr std::size_t tileFloats = tileRows * panelRows;
         constexpr std::size_t scaleFloats = 2 * quantSliceBlocks * panelRows;
@@ -75,7 +75,7 @@ struct Matmul::Worker {
             float *scales = next + tileFloats;
             tiles[p] = next;
             scratch[p] = {reinterpret_cast<std::uint8_t *>(scales + 2 * scaleFloats), scales, scales + scaleFloats,
-                          columns};
+                          columns, fetchBytes};
         }
     }
 
@@ -199,7 +199,7 @@ void Matmul::chooseProducts(const PackedPanels &weight)
         return;
     if (m_workers.empty())
         m_workers.resize(1);
-    Worker worker(m_workers[0]);
+    Worker worker(m_workers[0], m_level.fetchBytes);
     std::vector<float> x; // m_inputs refer to it
     for (std::int64_t p = 0; p < weight.panels(); ++p) {
         const PackedPanels::Panel panel = weight.panel(p);
@@ -227,7 +227,7 @@ template<typename Body> void Matmul::overTiles(std::int64_t panels, int together
     const std::int64_t most = (panels + panelsPerPart - 1) / panelsPerPart;
     const std::int64_t parts = std::min(groups, std::max(threads * partsPerThread, most));
     m_pool.runStretches(static_cast<int>(parts * static_cast<std::int64_t>(tiles)), [&](int part, int thread) {
-        Worker worker(m_workers[static_cast<std::size_t>(thread)]);
+        Worker worker(m_workers[static_cast<std::size_t>(thread)], m_level.fetchBytes);
         const std::int64_t index = part % parts;
         const auto bound = [&](std::int64_t i) { return std::min(panels, groups * i / parts * together); };
         body(bound(index), bound(index + 1), static_cast<std::size_t>(part / parts), worker);

@@ -248,7 +248,7 @@ void quantPanel(const PanelLayout &layout, const std::uint8_t *panel, const Quan
     // A row that was left over by a tile of many meets columns of other rows' outliers, which that kernel does not
     // know.
     if (rows == 1 && !raw && outliers.columnCount == outliers.counts[0])
-        return rowProductsAvx512Vnni(layout, panel, x, outliers, tile);
+        return rowProductsAvx512Vnni(layout, panel, x, outliers, scratch.fetchBytes, tile);
     const bool direct = isDirect(layout);
     const Tiles &run = tilesOf(layout);
     OutlierWalk walk{};

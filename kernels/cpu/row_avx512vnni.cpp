@@ -153,6 +153,7 @@ struct RowCall {
     const std::uint8_t *superScales;
     const std::uint8_t *superMins;
     I table;
+    std::int64_t fetchBytes; ///< how far ahead the panel is fetched, or 0
 };
 
 /// Of group `group` of block `b`, which lies at `block`.
@@ -243,8 +244,8 @@ inline __attribute__((always_inline)) Z columnOf(const RowCall &call, const std:
     return _mm512_mul_ps(scales.scale, _mm512_cvtepi32_ps(number));
 }
 
-// Nothing is fetched ahead: blocks and panels follow one another without a gap, which the hardware's own streams follow
-// better than any prefetch, and prefetches only take the places of outstanding misses from them.
+// Blocks and panels follow one another without a gap. The streams of AMD's cores follow that better than any prefetch,
+// which would only take the places of outstanding misses from them; Intel's bring half of what prefetches do.
 template<typename K>
 __attribute__((noinline)) void row(const RowCall &call, const std::uint8_t *panel, int blocks, const QuantRows &x,
                                    const Outliers &outliers, float *tile)
@@ -253,9 +254,16 @@ __attribute__((noinline)) void row(const RowCall &call, const std::uint8_t *pane
     int next = 0;
     for (int first = 0; first < blocks; first += quantSliceBlocks) {
         const int last = blocks - first < quantSliceBlocks ? blocks : first + quantSliceBlocks;
-        for (std::int64_t b = first; b < last; ++b)
+        for (std::int64_t b = first; b < last; ++b) {
+            if (call.fetchBytes != 0) {
+#pragma GCC unroll 10
+                for (int i = 0; i < K::blockBytes; i += lineBytes)
+                    _mm_prefetch(reinterpret_cast<const char *>(panel) + b * K::blockBytes + call.fetchBytes + i,
+                                 _MM_HINT_T1);
+            }
             f = addBlock<K>(f, call, panel + b * K::blockBytes, b, x.numbers + b * blockWidth, x.blocks[b],
                             K::groups == 2 ? x.halves + b * 2 : nullptr);
+        }
         for (; next < outliers.columnCount && outliers.columns[next] < last * blockWidth; ++next) {
             const std::int64_t b = outliers.columns[next] / blockWidth;
             const Z weights = columnOf<K>(call, panel + b * K::blockBytes, b, outliers.columns[next] % blockWidth);
@@ -374,9 +382,9 @@ void unpackBytesAvx512Vnni(const PanelLayout &layout, const std::uint8_t *block,
 }
 
 void rowProductsAvx512Vnni(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x,
-                           const Outliers &outliers, float *tile)
+                           const Outliers &outliers, int fetchBytes, float *tile)
 {
-    const RowCall call{panel + layout.superScaleAt, panel + layout.superMinAt, tableOf(layout.values)};
+    const RowCall call{panel + layout.superScaleAt, panel + layout.superMinAt, tableOf(layout.values), fetchBytes};
     kernelOf(layout)(call, panel + layout.linesAt, layout.blocks, x, outliers, tile);
 }
 

@@ -14,7 +14,7 @@ struct QuantRows;
 /// tile [16] = one row of activations x panelᵀ, outliers included, the same operations as quantPanel's. The panel
 /// is not Raw.
 void rowProductsAvx512Vnni(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x,
-                           const Outliers &outliers, float *tile);
+                           const Outliers &outliers, int fetchBytes, float *tile);
 
 /// quantPanel of avx512-vnni, for levels above it.
 void quantPanelAvx512Vnni(const PanelLayout &layout, const std::uint8_t *panel, const QuantRows &x,
