@@ -155,6 +155,9 @@ void Worker::maybeReschedule()
 
 void Worker::poll()
 {
+    // At times not, or a thread that waits for too little would find every time that all others have come.
+    if (m_config.schedule != Schedule::Fifo && (random() & 1U))
+        return;
     m_polling.push_back(m_current);
     reschedule();
 }

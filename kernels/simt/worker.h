@@ -41,7 +41,7 @@ public:
     void wake(Lane &lane);
     /// Lets another lane run; the caller goes on once it was woken and picked.
     void reschedule();
-    /// The caller has nothing to do but to look again; it runs after everybody else.
+    /// The caller has nothing to do but to look again; mostly it runs after everybody else.
     void poll();
     /// At times, so that the last to arrive is not always the first to go on.
     void maybeReschedule();

@@ -187,6 +187,32 @@ template<bool bug> bool allReduceIsRight(Emulator &device)
     return right;
 }
 
+/// The first block hands its numbers to the second, which looks at the flag once where it should wait for it.
+template<bool bug> __global__ void handOver(float *numbers, std::uint32_t *flag, float *y)
+{
+    if (blockIdx.x == 0) {
+        numbers[threadIdx.x] = static_cast<float>(threadIdx.x + 1);
+        __syncthreads();
+        if (threadIdx.x == 0)
+            ptx::storeRelease(flag, 1);
+        return;
+    }
+    if (threadIdx.x == 0)
+        while (ptx::loadAcquire(flag) != 1 && !bug) {
+        }
+    __syncthreads();
+    y[threadIdx.x] = numbers[threadIdx.x];
+}
+
+template<bool bug> bool handOverIsRight(Emulator &device)
+{
+    const Array<float> numbers(64);
+    const Array<std::uint32_t> flag(1);
+    const Array<float> y(64);
+    device.run({simt::bind(handOver<bug>, 2, 64, 0, numbers.get(), flag.get(), y.get())}, true);
+    return y[63] == 64.0F;
+}
+
 /// The last block to come adds the parts of all.
 template<bool bug> __global__ void lastBlockSum(const float *x, float *parts, std::uint32_t *counter, float *y, int n)
 {
@@ -383,6 +409,7 @@ const std::map<std::string, Pair> checks{
     {"no-sync-at-end", {pipelineIsRight<Step::None>, pipelineIsRight<Step::SyncAtEnd>}},
     {"no-last-commit", {pipelineIsRight<Step::None>, pipelineIsRight<Step::LastCommit>}},
     {"all-reduce", {allReduceIsRight<false>, allReduceIsRight<true>}},
+    {"early-reader", {handOverIsRight<false>, handOverIsRight<true>}},
     {"last-block", {lastBlockIsRight<false>, lastBlockIsRight<true>}},
     {"divergent-barrier", {branchesAreRight<false>, branchesAreRight<true>}},
     {"shared-overrun", {fillIsRight<false>, fillIsRight<true>}},

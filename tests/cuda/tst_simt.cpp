@@ -31,6 +31,7 @@ constexpr Planted planted[] = {
     {"no-sync-at-end"},
     {"no-last-commit"},
     {"all-reduce"},
+    {"early-reader"},
     {"last-block", false},
     {"divergent-barrier"},
     {"shared-overrun"},
