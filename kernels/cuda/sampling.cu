@@ -88,7 +88,8 @@ __device__ __forceinline__ SamplingFault faultOf(const RowWork &work, int &at)
     return finite ? SamplingFault::None : SamplingFault::NothingFinite;
 }
 
-/// Fills values: logits that are allowed, biases one after the other in float, then penalties in double.
+/// Fills values: logits that are allowed, biases one after the other in float, then penalties in double. A thread may
+/// read those at its own places without a barrier.
 __device__ __forceinline__ void fillValues(const SamplingInputs &inputs, const SamplingRow &row, const RowWork &work)
 {
     const std::uint64_t *allowed = row.allowedRow < 0
@@ -119,7 +120,6 @@ __device__ __forceinline__ void fillValues(const SamplingInputs &inputs, const S
         const double scaled = value > 0.0 ? repetition.quotient(value) : value * repetition.value;
         work.values[i] = scaled - (work.counts[i] * row.frequencyPenalty + row.presencePenalty);
     }
-    __syncthreads();
 }
 
 /// Buckets for the values, with their peak; -infinity when nothing is finite.

@@ -58,6 +58,7 @@ try() { # build, unit, program
     # Ends with the first complaint: what is written after it goes nowhere.
     timeout -k 5 300 "$work/$program" 2>&1 | grep -am 1 -E "$complaints" >"$work/run.log"
     local status=("${PIPESTATUS[@]}")
+    [ "${status[0]}" -ne 124 ] || echo "it did not end within 300 s" >"$work/run.log" # a fault that hangs, or a slow machine
     [ "${status[1]}" -ne 0 ] && [ "${status[0]}" -eq 0 ] && return 1
     return 0
 }
@@ -311,7 +312,8 @@ sampling 'penalties by presence alone' -e 's/work.counts\[i\] \* row.frequencyPe
 sampling 'a penalty favours negative logits' -e 's/value > 0.0 \? repetition.quotient\(value\) : value \* repetition.value/repetition.quotient(value)/'
 sampling 'a bias for the next token' -e 's/work.values\[one.token\] = /work.values[(one.token + 1) % work.vocab] = /'
 sampling 'masks of the first row' -e 's/<std::int64_t>\(row.allowedRow\) \*/<std::int64_t>(0) */'
-sampling 'no barrier between penalties and their use' -e '/scaled - \(work.counts/{n;n;d}'
+sampling 'no barrier between tokens counted and their penalties' -e '/atomicAdd\(work.counts/{n;d}'
+sampling 'no barrier between values and their biases' -e '/work.counts\[i\] = 0;/{n;n;d}'
 sampling 'top-p stops before the entry that reaches it' -e 's/\*memory = mass.reachedBy\(sum\) \? count : 0;/*memory = mass.reachedBy(sum) ? max(count - 1, 1) : 0;/'
 sampling 'min-p keeps what is less likely' -e 's/\(list.probabilities\[i\]\) >= minP/(list.probabilities[i]) >= 0.5 * minP/'
 sampling 'the temperature is left out' -e 's/weigh\(list, by.peak, temperature, 0.0/weigh(list, by.peak, {1.0, 1.0}, 0.0/'
