@@ -6,6 +6,8 @@
 
 #include <QTest>
 
+#include <algorithm>
+
 using namespace kernels::cuda;
 using device_rig::DeviceArray;
 using simt::Emulator;
@@ -77,6 +79,14 @@ std::vector<float> sumOf(const std::vector<std::vector<float>> &all)
     return sum;
 }
 
+/// Blocks of a launch. TSan knows of some 8,000 threads at most, and maps six pieces of memory for each beside our two:
+/// of four devices it gets the blocks that have a share, and not those that wait for one another alone.
+unsigned blocksFor(int devices, int count)
+{
+    return static_cast<unsigned>(device_rig::thinned() && devices == 4 ? std::min(count, allReduceBlocks)
+                                                                       : allReduceBlocks);
+}
+
 } // namespace
 
 class TestCudaAllReduce : public QObject {
@@ -92,10 +102,15 @@ void TestCudaAllReduce::sums_data()
 {
     QTest::addColumn<int>("devices");
     QTest::addColumn<int>("count");
+    const auto add = [](int devices, int count) {
+        QTest::addRow("%d devices, %d numbers", devices, count) << devices << count;
+    };
+    if (device_rig::smallOnly())
+        return add(2, 33);
     for (const int devices : {1, 2, 3, 4})
-        for (const int count : {1, 33, 1000})
-            if (!device_rig::smallOnly() || (devices == 2 && count == 33))
-                QTest::addRow("%d devices, %d numbers", devices, count) << devices << count;
+        for (const int count : {1, 8, 33, 1000})
+            if (!device_rig::thinned() || (devices == 4 ? count == 8 : devices == 2 || count == 33))
+                add(devices, count);
 }
 
 void TestCudaAllReduce::sums()
@@ -110,8 +125,8 @@ void TestCudaAllReduce::sums()
             std::vector<simt::Launch> launches;
             for (int d = 0; d < devices; ++d) {
                 inout.push_back(std::make_unique<DeviceArray<float>>(before[static_cast<std::size_t>(d)]));
-                launches.push_back(simt::bind(allReduceKernel, dim3(allReduceBlocks), dim3(allReduceThreads), 0,
-                                              all.device(d), inout.back()->data(), count));
+                launches.push_back(simt::bind(allReduceKernel, dim3(blocksFor(devices, count)), dim3(allReduceThreads),
+                                              0, all.device(d), inout.back()->data(), count));
             }
             Emulator::of(stream).run(launches, true);
             const std::vector<float> wanted = sumOf(before);
