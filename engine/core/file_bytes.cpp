@@ -77,4 +77,14 @@ std::string readFileBytes(const std::string &path, std::size_t maxBytes)
     return std::string_view(path).ends_with(".xz") ? unpack(bytes, path, maxBytes) : bytes;
 }
 
+std::filesystem::path presentFile(const std::filesystem::path &folder, const std::string &name)
+{
+    std::error_code ignored;
+    for (const char *suffix : {"", ".xz"}) {
+        if (const std::filesystem::path file = folder / (name + suffix); std::filesystem::exists(file, ignored))
+            return file;
+    }
+    return {};
+}
+
 } // namespace engine

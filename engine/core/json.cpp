@@ -128,4 +128,16 @@ std::string jsonFault(std::string_view parserMessage)
     return std::string(parserMessage.substr(0, parserMessage.find("; last read")));
 }
 
+std::string textAt(const Json &object, const char *key)
+{
+    const auto found = object.find(key);
+    return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+bool flagAt(const Json &object, const char *key, bool otherwise)
+{
+    const auto found = object.find(key);
+    return found != object.end() && found->is_boolean() ? found->get<bool>() : otherwise;
+}
+
 } // namespace engine

@@ -20,4 +20,8 @@ using Json = nlohmann::ordered_json;
 /// What is wrong, out of the text of the parser's error: without its own name, place and the text around it.
 [[nodiscard]] std::string jsonFault(std::string_view parserMessage);
 
+/// The text or flag under `key` of an object; empty or `otherwise` where there is none of that type.
+[[nodiscard]] std::string textAt(const Json &object, const char *key);
+[[nodiscard]] bool flagAt(const Json &object, const char *key, bool otherwise = false);
+
 } // namespace engine

@@ -4,6 +4,7 @@
 #include "engine/core/printable.h"
 #include "engine/io/gguf_reader.h"
 #include "engine/io/mapped_file.h"
+#include "engine/io/refusal.h"
 #include "engine/io/shard_name.h"
 
 #include <algorithm>
@@ -16,11 +17,6 @@ namespace engine {
 namespace {
 
 namespace fs = std::filesystem;
-
-[[noreturn]] void refuse(const std::string &path, const std::string &problem)
-{
-    throw Error(ErrorCode::Refused, inQuotes(path) + ' ' + problem);
-}
 
 /// One file of a checkpoint.
 struct Shard {
@@ -72,9 +68,9 @@ public:
     {
         const MappedFile &file = fileOf(tensor);
         if (!tensor.computable)
-            refuse(file.path(),
-                   "holds the tensor " + inQuotes(tensor.name) + " of the type " + tensor.typeName
-                       + ", which cannot be computed");
+            refuseFile(file.path(),
+                       "holds the tensor " + inQuotes(tensor.name) + " of the type " + tensor.typeName
+                           + ", which cannot be computed");
         const std::span<const std::byte> all = file.bytes();
         CHECK(tensor.fileOffset <= all.size() && tensor.bytes <= all.size() - tensor.fileOffset);
         return all.subspan(tensor.fileOffset, tensor.bytes);
@@ -117,10 +113,10 @@ private:
     {
         const auto [other, isNew] = m_byName.emplace(m_tensors[index].name, index);
         if (!isNew) {
-            refuse(fileOf(m_tensors[index]).path(),
-                   "holds the tensor " + inQuotes(m_tensors[index].name)
-                       + " a second time: it is a duplicate of the one in "
-                       + inQuotes(fileOf(m_tensors[other->second]).path()));
+            refuseFile(fileOf(m_tensors[index]).path(),
+                       "holds the tensor " + inQuotes(m_tensors[index].name)
+                           + " a second time: it is a duplicate of the one in "
+                           + inQuotes(fileOf(m_tensors[other->second]).path()));
         }
     }
 
@@ -142,10 +138,11 @@ void refuseOtherFormats(const std::string &path)
 {
     std::error_code ignored;
     if (fs::is_directory(path, ignored))
-        refuse(path, "is a folder, wanted a .gguf file");
+        refuseFile(path, "is a folder, wanted a .gguf file");
     const std::string extension = fs::path(path).extension().string();
     if (extension.starts_with(".part") && extension.find("of") != std::string::npos)
-        refuse(path, "is one piece of a file that was cut by bytes; join the pieces first, wanted a whole .gguf file");
+        refuseFile(path,
+                   "is one piece of a file that was cut by bytes; join the pieces first, wanted a whole .gguf file");
 }
 
 /// Shards count from 0 in the file and from 1 in names.
@@ -154,16 +151,16 @@ void checkShardKeys(const Shard &shard, int number, int count)
     const Metadata &metadata = shard.header.metadata;
     const auto found = metadata.integer("split.no");
     if (!found || *found != number - 1) {
-        refuse(shard.file->path(),
-               "has " + (found ? "split.no " + std::to_string(*found) : std::string("no key \"split.no\""))
-                   + ", wanted " + std::to_string(number - 1) + ": it is a wrong or duplicate shard");
+        refuseFile(shard.file->path(),
+                   "has " + (found ? "split.no " + std::to_string(*found) : std::string("no key \"split.no\""))
+                       + ", wanted " + std::to_string(number - 1) + ": it is a wrong or duplicate shard");
     }
     const auto foundCount = metadata.integer("split.count");
     if (!foundCount || *foundCount != count) {
-        refuse(shard.file->path(),
-               "has "
-                   + (foundCount ? "split.count " + std::to_string(*foundCount) : std::string("no key \"split.count\""))
-                   + ", wanted " + std::to_string(count) + ": it belongs to another set of shards");
+        refuseFile(
+            shard.file->path(),
+            "has " + (foundCount ? "split.count " + std::to_string(*foundCount) : std::string("no key \"split.count\""))
+                + ", wanted " + std::to_string(count) + ": it belongs to another set of shards");
     }
 }
 
@@ -179,9 +176,9 @@ void refuseMissingShards(const ShardName &name)
             missing += (missing.empty() ? "" : ", ") + inQuotes(fs::path(name.path(number)).filename().string());
     }
     if (missingCount > 0) {
-        refuse(name.path(1),
-               "is the first of " + std::to_string(name.count) + " shards, but " + std::to_string(missingCount)
-                   + " of them are missing: " + missing + (missingCount > 3 ? " and more" : ""));
+        refuseFile(name.path(1),
+                   "is the first of " + std::to_string(name.count) + " shards, but " + std::to_string(missingCount)
+                       + " of them are missing: " + missing + (missingCount > 3 ? " and more" : ""));
     }
 }
 
@@ -196,8 +193,8 @@ void refuseExtraShards(const ShardName &name)
         const auto other = parseShardName(entry->path().filename().string());
         if (other && other->prefix == prefix && other->count == name.count
             && (other->number < 1 || other->number > name.count))
-            refuse(entry->path().string(),
-                   "is an extra shard: its set has the numbers 1 to " + std::to_string(name.count));
+            refuseFile(entry->path().string(),
+                       "is an extra shard: its set has the numbers 1 to " + std::to_string(name.count));
     }
 }
 
@@ -208,9 +205,9 @@ void checkTensorSum(const std::vector<Shard> &shards)
     for (const Shard &shard : shards)
         found += static_cast<std::int64_t>(shard.header.tensors.size());
     if (declared && *declared != found) {
-        refuse(shards.front().file->path(),
-               "declares split.tensors.count " + std::to_string(*declared) + ", but its "
-                   + std::to_string(shards.size()) + " shards hold " + std::to_string(found) + " tensors");
+        refuseFile(shards.front().file->path(),
+                   "declares split.tensors.count " + std::to_string(*declared) + ", but its "
+                       + std::to_string(shards.size()) + " shards hold " + std::to_string(found) + " tensors");
     }
 }
 
@@ -225,9 +222,9 @@ std::optional<ShardName> shardSet(const Shard &first)
     if (count && *count <= 1 && (!name || name->count <= 1)) // joined sets keep the keys
         return std::nullopt;
     if (!name) {
-        refuse(path,
-               "belongs to a set of " + std::to_string(*count)
-                   + " shards, but is not named so; wanted a name such as model-00001-of-00003.gguf");
+        refuseFile(path,
+                   "belongs to a set of " + std::to_string(*count)
+                       + " shards, but is not named so; wanted a name such as model-00001-of-00003.gguf");
     }
     return name;
 }
@@ -253,9 +250,9 @@ std::unique_ptr<Checkpoint> openCheckpoint(const std::string &path)
 {
     refuseOtherFormats(path);
     if (const auto name = parseShardName(path); name && name->number != 1) {
-        refuse(path,
-               "is shard " + std::to_string(name->number) + " of " + std::to_string(name->count)
-                   + "; open the first one, " + inQuotes(fs::path(name->path(1)).filename().string()));
+        refuseFile(path,
+                   "is shard " + std::to_string(name->number) + " of " + std::to_string(name->count)
+                       + "; open the first one, " + inQuotes(fs::path(name->path(1)).filename().string()));
     }
     Shard first = openShard(path);
     if (const auto set = shardSet(first))

@@ -6,6 +6,12 @@
 
 namespace engine {
 
+/// \pre value is at most a file size, so that this cannot wrap
+[[nodiscard]] inline std::uint64_t alignUp(std::uint64_t value, std::uint64_t alignment)
+{
+    return (value + alignment - 1) / alignment * alignment;
+}
+
 /// Bytes that the decoded header of one file may take; the largest vocabularies known take a tenth of it.
 class HeaderBudget {
 public:

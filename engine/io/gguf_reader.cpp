@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <fstream>
 
 namespace engine {
 
@@ -51,6 +52,13 @@ std::uint64_t readAlignment(const Metadata &metadata, const ByteReader &reader)
 }
 
 } // namespace
+
+bool isGgufFile(const std::filesystem::path &path)
+{
+    char magic[4] = {};
+    std::ifstream(path, std::ios::binary).read(magic, sizeof(magic));
+    return path.extension() == ".gguf" || std::string_view(magic, sizeof(magic)) == "GGUF";
+}
 
 GgufHeader readGguf(std::span<const std::byte> bytes, const std::string &name, ArrayContents arrays)
 {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +24,9 @@ struct GgufHeader {
 
 /// Whether the contents of metadata arrays are kept or only checked; skipped arrays are left out of the metadata.
 enum class ArrayContents { Keep, Skip };
+
+/// By the end of its name or the first four bytes.
+[[nodiscard]] bool isGgufFile(const std::filesystem::path &path);
 
 /// Reads and checks the header of the GGUF file whose bytes are given; `name` is for errors.
 /// \throws Error Refused naming file, key or tensor, offset, found and wanted

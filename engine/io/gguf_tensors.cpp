@@ -11,8 +11,8 @@ namespace engine {
 
 namespace {
 
-constexpr std::uint32_t maxDimensions = 4;
-constexpr std::size_t maxNameBytes = 1024;
+constexpr std::uint32_t mostGgufDimensions = 4;
+constexpr std::size_t mostGgufNameBytes = 1024;
 
 /// A tensor with what is needed to check and report where its data lies.
 struct Placed {
@@ -20,11 +20,6 @@ struct Placed {
     std::uint64_t offset = 0; ///< from the data's start, as the file says
     std::size_t position = 0; ///< of the description, for errors
 };
-
-std::uint64_t alignUp(std::uint64_t value, std::uint64_t alignment)
-{
-    return (value + alignment - 1) / alignment * alignment; // value is at most a file size, so this cannot wrap
-}
 
 /// Reads one file's tensor descriptions, then checks them together.
 class TensorReader {
@@ -79,7 +74,7 @@ private:
         const std::string_view name = m_reader.readString({"tensor name", {}});
         if (name.empty())
             m_reader.failAt(start, "a tensor name is empty, wanted a name");
-        if (name.size() > maxNameBytes)
+        if (name.size() > mostGgufNameBytes)
             m_reader.failAt(start,
                             "the tensor name " + inQuotes(name, 60) + " is too long: " + std::to_string(name.size())
                                 + " bytes, wanted at most 1024");
@@ -95,7 +90,7 @@ private:
     {
         const std::size_t start = m_reader.position();
         const auto count = m_reader.read<std::uint32_t>(place);
-        if (count > maxDimensions)
+        if (count > mostGgufDimensions)
             m_reader.failAt(start,
                             place.text() + " has too many dimensions: " + std::to_string(count) + ", wanted at most 4");
         std::vector<std::int64_t> shape(count);
@@ -204,7 +199,7 @@ private:
 
 void readGgufTensors(ByteReader &reader, std::uint64_t count, HeaderBudget &budget, GgufHeader &header)
 {
-    budget.charge(count, sizeof(TensorInfo) + sizeof(Placed) + sizeof(std::int64_t) * 2 * maxDimensions, reader,
+    budget.charge(count, sizeof(TensorInfo) + sizeof(Placed) + sizeof(std::int64_t) * 2 * mostGgufDimensions, reader,
                   {"tensor table", {}});
     TensorReader tensors(reader, header);
     for (std::uint64_t i = 0; i < count; ++i)

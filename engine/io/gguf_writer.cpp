@@ -3,6 +3,7 @@
 
 #include "engine/core/printable.h"
 #include "engine/io/byte_writer.h"
+#include "engine/io/gguf_parts.h"
 #include "engine/io/gguf_types.h"
 
 #include <cerrno>
@@ -15,11 +16,6 @@
 namespace engine {
 
 namespace {
-
-std::uint64_t alignUp(std::uint64_t value, std::uint64_t alignment)
-{
-    return (value + alignment - 1) / alignment * alignment;
-}
 
 std::uint64_t elementsOf(const GgufTensorPlan &tensor)
 {

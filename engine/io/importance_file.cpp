@@ -6,6 +6,7 @@
 #include "engine/io/byte_reader.h"
 #include "engine/io/checkpoint.h"
 #include "engine/io/gguf_writer.h"
+#include "engine/io/refusal.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,26 +20,21 @@ constexpr std::size_t mostBytes = std::size_t{1} << 31;
 constexpr std::string_view sumSuffix = ".in_sum2";
 constexpr std::string_view countSuffix = ".counts";
 
-[[noreturn]] void refuse(const std::string &path, const std::string &problem)
-{
-    throw Error(ErrorCode::Refused, inQuotes(path) + ' ' + problem);
-}
-
 void checkValues(const std::string &path, const std::string &name, const std::vector<float> &values)
 {
     const auto bad =
         std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value) || value < 0; });
     if (bad != values.end()) {
-        refuse(path,
-               "holds the value " + std::to_string(*bad) + " at place " + std::to_string(bad - values.begin()) + " of "
-                   + inQuotes(name) + ", wanted a finite number that is not negative");
+        refuseFile(path,
+                   "holds the value " + std::to_string(*bad) + " at place " + std::to_string(bad - values.begin())
+                       + " of " + inQuotes(name) + ", wanted a finite number that is not negative");
     }
 }
 
 std::vector<float> floatsOf(const Checkpoint &file, const TensorInfo &tensor)
 {
     if (tensor.type != kernels::DType::F32 || !tensor.computable)
-        refuse(file.path(), "holds " + inQuotes(tensor.name) + " as " + tensor.typeName + ", wanted F32");
+        refuseFile(file.path(), "holds " + inQuotes(tensor.name) + " as " + tensor.typeName + ", wanted F32");
     std::vector<float> values(tensor.bytes / sizeof(float));
     if (!values.empty())
         std::memcpy(values.data(), file.bytes(tensor).data(), tensor.bytes);
@@ -57,18 +53,18 @@ ImportanceMatrix readGgufForm(const std::string &path)
         const std::string name(full.substr(0, full.size() - sumSuffix.size()));
         const TensorInfo *counts = file->find(name + std::string(countSuffix));
         if (counts == nullptr)
-            refuse(path, "lacks the tensor " + inQuotes(name + std::string(countSuffix)));
+            refuseFile(path, "lacks the tensor " + inQuotes(name + std::string(countSuffix)));
         ChannelImportance &entry = matrix.tensors[name];
         entry.sums = floatsOf(*file, tensor);
         entry.counts = floatsOf(*file, *counts);
         if (entry.counts.empty() || entry.sums.size() % entry.counts.size() != 0) {
-            refuse(path,
-                   "has " + std::to_string(entry.sums.size()) + " sums and " + std::to_string(entry.counts.size())
-                       + " counts for " + inQuotes(name) + ", wanted as many sums for every count");
+            refuseFile(path,
+                       "has " + std::to_string(entry.sums.size()) + " sums and " + std::to_string(entry.counts.size())
+                           + " counts for " + inQuotes(name) + ", wanted as many sums for every count");
         }
     }
     if (matrix.tensors.empty())
-        refuse(path, "holds no importance: no tensor is named \"....in_sum2\"");
+        refuseFile(path, "holds no importance: no tensor is named \"....in_sum2\"");
     if (const auto *datasets = file->metadata().texts("imatrix.datasets"))
         matrix.datasets = *datasets;
     matrix.chunks = file->metadata().integer("imatrix.chunk_count").value_or(0);

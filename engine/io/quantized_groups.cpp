@@ -10,8 +10,6 @@ namespace {
 using Entry = SafetensorsSet::Entry;
 using kernels::DType;
 
-constexpr std::int64_t blockColumns = 32;
-
 void checkColumns(const QuantizedParts &parts, const Entry &entry, std::int64_t columns)
 {
     if (columns % blockColumns != 0)

@@ -13,8 +13,6 @@ namespace {
 
 using kernels::DType;
 
-constexpr std::int64_t blockColumns = 32;
-
 struct Block {
     std::array<std::uint8_t, blockColumns> numbers{};
     float scale = 0.0F;

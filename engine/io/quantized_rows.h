@@ -12,6 +12,8 @@ namespace engine {
 
 /// Rows that a reader of numbers hands over at once.
 constexpr int numberRows = 16;
+/// Columns of a block, which has one scale.
+constexpr std::int64_t blockColumns = 32;
 
 /// A matrix as numbers of at most 8 bits with scales and zeros, however a file packs them.
 struct NumberMatrix {

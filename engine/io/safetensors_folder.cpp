@@ -2,6 +2,7 @@
 #include "engine/io/safetensors_folder.h"
 
 #include "engine/core/printable.h"
+#include "engine/io/refusal.h"
 #include "engine/io/shard_name.h"
 
 #include <algorithm>
@@ -16,11 +17,6 @@ namespace fs = std::filesystem;
 constexpr const char *extension = ".safetensors";
 constexpr const char *singleName = "model.safetensors";
 constexpr const char *indexName = "model.safetensors.index.json";
-
-[[noreturn]] void refuse(const std::string &path, const std::string &problem)
-{
-    throw Error(ErrorCode::Refused, inQuotes(path) + " " + problem);
-}
 
 std::vector<std::string> filesOf(const std::string &folder)
 {
@@ -51,9 +47,10 @@ std::vector<std::string> numberedFiles(const std::string &folder, const std::vec
     for (const ShardName &other : shards) {
         if (other.prefix != first.prefix || other.count != first.count || other.number < 1
             || other.number > other.count)
-            refuse(folder,
-                   "holds files of more than one set, such as " + inQuotes(first.path(first.number)) + " and "
-                       + inQuotes(other.path(other.number)) + ", and no " + indexName + " that says which is meant");
+            refuseFile(folder,
+                       "holds files of more than one set, such as " + inQuotes(first.path(first.number)) + " and "
+                           + inQuotes(other.path(other.number)) + ", and no " + indexName
+                           + " that says which is meant");
     }
     std::vector<std::string> paths;
     for (int number = 1; number <= first.count; ++number)
@@ -76,9 +73,9 @@ void refuseMissingFiles(const std::string &origin, const std::vector<std::string
             missing += (missing.empty() ? "" : ", ") + inQuotes(fs::path(path).filename().string());
     }
     if (count > 0)
-        refuse(origin,
-               "wants " + std::to_string(paths.size()) + " shard files, but " + std::to_string(count)
-                   + " of them are missing: " + missing + (count > 3 ? " and more" : ""));
+        refuseFile(origin,
+                   "wants " + std::to_string(paths.size()) + " shard files, but " + std::to_string(count)
+                       + " of them are missing: " + missing + (count > 3 ? " and more" : ""));
 }
 
 SafetensorsFolder findSafetensors(const std::string &folder)
@@ -101,9 +98,9 @@ SafetensorsFolder findSafetensors(const std::string &folder)
     else if (names.size() == 1)
         found.files = {(fs::path(folder) / names.front()).string()};
     else if (!names.empty())
-        refuse(folder,
-               "holds " + std::to_string(names.size()) + " safetensors files, such as " + inQuotes(names.front())
-                   + ", and neither " + singleName + " nor " + indexName + " that says which is the model");
+        refuseFile(folder,
+                   "holds " + std::to_string(names.size()) + " safetensors files, such as " + inQuotes(names.front())
+                       + ", and neither " + singleName + " nor " + indexName + " that says which is the model");
     return found;
 }
 
@@ -113,9 +110,9 @@ void refuseExtraFiles(const std::string &folder, const std::vector<std::string> 
         const bool known = std::find(indexed.begin(), indexed.end(), name) != indexed.end();
         if (known || (name != singleName && !parseShardName(name, extension)))
             continue;
-        refuse((fs::path(folder) / name).string(),
-               std::string("is an extra shard: ") + indexName
-                   + " beside it does not name it, wanted a folder with one set of weights");
+        refuseFile((fs::path(folder) / name).string(),
+                   std::string("is an extra shard: ") + indexName
+                       + " beside it does not name it, wanted a folder with one set of weights");
     }
 }
 

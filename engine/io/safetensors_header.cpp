@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t maxNameBytes = 1024;
 constexpr std::size_t maxTensors = std::size_t{1} << 20;
-constexpr std::size_t maxDimensions = 16;
+constexpr std::size_t mostShapeDimensions = 16;
 
 /// Builds the tensor list from parser events. The header has a fixed form, so that a depth and the last key are all
 /// the state that is needed, and anything deeper is refused where it stands.
@@ -180,8 +180,9 @@ bool HeaderBuilder::addNumber(std::uint64_t value)
             || fail(listText() + " has three values or more, wanted the two values begin and end");
     }
     m_tensor.shape.push_back(static_cast<std::int64_t>(value));
-    return m_tensor.shape.size() <= maxDimensions
-        || fail(tensorText() + ": its shape has too many dimensions, wanted at most " + std::to_string(maxDimensions));
+    return m_tensor.shape.size() <= mostShapeDimensions
+        || fail(tensorText() + ": its shape has too many dimensions, wanted at most "
+                + std::to_string(mostShapeDimensions));
 }
 
 bool HeaderBuilder::finishTensor()

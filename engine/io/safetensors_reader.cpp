@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t lengthBytes = 8;
 constexpr std::uint64_t maxHeaderBytes = 100'000'000; // of the format
 
-[[noreturn]] void refuse(const std::string &file, const std::string &problem)
+[[noreturn]] void refuseContent(const std::string &file, const std::string &problem)
 {
     throw Error(ErrorCode::Refused, inQuotes(file) + ": " + problem);
 }
@@ -24,24 +24,25 @@ constexpr std::uint64_t maxHeaderBytes = 100'000'000; // of the format
 std::string_view headerText(std::span<const std::byte> bytes, const std::string &file)
 {
     if (bytes.size() < lengthBytes)
-        refuse(file,
-               "the file is too short for a header: " + std::to_string(bytes.size())
-                   + " bytes, wanted at least the 8 bytes of the header's length");
+        refuseContent(file,
+                      "the file is too short for a header: " + std::to_string(bytes.size())
+                          + " bytes, wanted at least the 8 bytes of the header's length");
     std::uint64_t length = 0;
     std::memcpy(&length, bytes.data(), lengthBytes);
     if (length > maxHeaderBytes)
-        refuse(file,
-               "the header length " + std::to_string(length) + " is too large, wanted at most "
-                   + std::to_string(maxHeaderBytes) + " bytes");
+        refuseContent(file,
+                      "the header length " + std::to_string(length) + " is too large, wanted at most "
+                          + std::to_string(maxHeaderBytes) + " bytes");
     if (length > bytes.size() - lengthBytes)
-        refuse(file,
-               "the header length " + std::to_string(length) + " goes beyond the end of the file, which has "
-                   + std::to_string(bytes.size() - lengthBytes) + " bytes after it");
+        refuseContent(file,
+                      "the header length " + std::to_string(length) + " goes beyond the end of the file, which has "
+                          + std::to_string(bytes.size() - lengthBytes) + " bytes after it");
     const std::string_view text(reinterpret_cast<const char *>(bytes.data()) + lengthBytes,
                                 static_cast<std::size_t>(length));
     if (text.empty() || text.front() != '{')
-        refuse(file,
-               "the header begins with " + inQuotes(text.substr(0, 8)) + ", wanted a JSON object, which starts with {");
+        refuseContent(file,
+                      "the header begins with " + inQuotes(text.substr(0, 8))
+                          + ", wanted a JSON object, which starts with {");
     return text;
 }
 
@@ -49,9 +50,9 @@ std::string_view headerText(std::span<const std::byte> bytes, const std::string 
 std::uint64_t byteSize(const SafetensorsTensor &tensor, const std::string &file)
 {
     const auto tooLarge = [&] {
-        refuse(file,
-               "tensor " + inQuotes(tensor.name)
-                   + ": the element count of its shape is too large, wanted at most 9223372036854775807 bits");
+        refuseContent(file,
+                      "tensor " + inQuotes(tensor.name)
+                          + ": the element count of its shape is too large, wanted at most 9223372036854775807 bits");
     };
     std::int64_t bits = findSafetensorsType(tensor.type)->bits;
     const bool empty = std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end();
@@ -62,24 +63,24 @@ std::uint64_t byteSize(const SafetensorsTensor &tensor, const std::string &file)
     if (empty)
         return 0;
     if (bits % 8 != 0)
-        refuse(file,
-               "tensor " + inQuotes(tensor.name) + ": its " + std::to_string(bits) + " bits of dtype " + tensor.type
-                   + " do not fill whole bytes");
+        refuseContent(file,
+                      "tensor " + inQuotes(tensor.name) + ": its " + std::to_string(bits) + " bits of dtype "
+                          + tensor.type + " do not fill whole bytes");
     return static_cast<std::uint64_t>(bits) / 8;
 }
 
 void checkSize(const SafetensorsTensor &tensor, std::uint64_t dataBytes, const std::string &file)
 {
     if (const std::uint64_t wanted = byteSize(tensor, file); wanted != tensor.bytes)
-        refuse(file,
-               "tensor " + inQuotes(tensor.name) + ": its shape and dtype need " + std::to_string(wanted)
-                   + " bytes, but its data_offsets give " + std::to_string(tensor.bytes));
+        refuseContent(file,
+                      "tensor " + inQuotes(tensor.name) + ": its shape and dtype need " + std::to_string(wanted)
+                          + " bytes, but its data_offsets give " + std::to_string(tensor.bytes));
     if (tensor.offset + tensor.bytes > dataBytes) // both are below 2^63
-        refuse(file,
-               "tensor " + inQuotes(tensor.name) + ": its data_offsets end at "
-                   + std::to_string(tensor.offset + tensor.bytes) + ", outside the " + std::to_string(dataBytes)
-                   + " bytes of data: the file is truncated, "
-                   + std::to_string(tensor.offset + tensor.bytes - dataBytes) + " bytes are missing");
+        refuseContent(file,
+                      "tensor " + inQuotes(tensor.name) + ": its data_offsets end at "
+                          + std::to_string(tensor.offset + tensor.bytes) + ", outside the " + std::to_string(dataBytes)
+                          + " bytes of data: the file is truncated, "
+                          + std::to_string(tensor.offset + tensor.bytes - dataBytes) + " bytes are missing");
 }
 
 /// The tensors lie end to end from the first byte of data to the last.
@@ -96,17 +97,19 @@ void checkCover(const std::vector<SafetensorsTensor> &tensors, std::uint64_t dat
     for (const std::size_t index : order) {
         const SafetensorsTensor &tensor = tensors[index];
         if (tensor.offset != end)
-            refuse(file,
-                   "tensor " + inQuotes(tensor.name) + ": its data_offsets begin at " + std::to_string(tensor.offset)
-                       + (tensor.offset < end ? ", so it overlaps another tensor, which ends at "
-                                              : ", which leaves a hole of bytes that belong to no tensor, from ")
-                       + std::to_string(end));
+            refuseContent(file,
+                          "tensor " + inQuotes(tensor.name) + ": its data_offsets begin at "
+                              + std::to_string(tensor.offset)
+                              + (tensor.offset < end ? ", so it overlaps another tensor, which ends at "
+                                                     : ", which leaves a hole of bytes that belong to no tensor, from ")
+                              + std::to_string(end));
         end += tensor.bytes;
     }
     if (end != dataBytes)
-        refuse(file,
-               std::to_string(dataBytes - end)
-                   + " bytes after the last tensor belong to no tensor, wanted tensors that cover all of the data");
+        refuseContent(
+            file,
+            std::to_string(dataBytes - end)
+                + " bytes after the last tensor belong to no tensor, wanted tensors that cover all of the data");
 }
 
 } // namespace

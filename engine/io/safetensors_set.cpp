@@ -2,6 +2,7 @@
 #include "engine/io/safetensors_set.h"
 
 #include "engine/core/printable.h"
+#include "engine/io/refusal.h"
 #include "engine/io/safetensors_folder.h"
 #include "engine/io/safetensors_index.h"
 
@@ -12,11 +13,6 @@ namespace engine {
 namespace {
 
 namespace fs = std::filesystem;
-
-[[noreturn]] void refuse(const std::string &path, const std::string &problem)
-{
-    throw Error(ErrorCode::Refused, inQuotes(path) + " " + problem);
-}
 
 /// "“a” in “file”" of up to three names, with how many more there are.
 std::string someOf(const std::vector<std::string> &names)
@@ -97,10 +93,10 @@ void SafetensorsSet::addNames()
     for (std::size_t i = 0; i < m_entries.size(); ++i) {
         const auto [other, isNew] = m_byName.emplace(m_entries[i].tensor.name, i);
         if (!isNew)
-            refuse(filePath(m_entries[i]),
-                   "holds the tensor " + inQuotes(m_entries[i].tensor.name)
-                       + " a second time: it is a duplicate of the one in "
-                       + inQuotes(filePath(m_entries[other->second])));
+            refuseFile(filePath(m_entries[i]),
+                       "holds the tensor " + inQuotes(m_entries[i].tensor.name)
+                           + " a second time: it is a duplicate of the one in "
+                           + inQuotes(filePath(m_entries[other->second])));
     }
 }
 
@@ -114,9 +110,9 @@ void SafetensorsSet::checkIndex(const std::string &path, const SafetensorsIndex 
     }
     std::sort(missing.begin(), missing.end());
     if (!missing.empty())
-        refuse(path,
-               "names " + std::to_string(missing.size())
-                   + " tensors that are missing in the shards it gives them: " + someOf(missing));
+        refuseFile(path,
+                   "names " + std::to_string(missing.size())
+                       + " tensors that are missing in the shards it gives them: " + someOf(missing));
     std::vector<std::string> extra;
     for (const Entry &entry : m_entries) {
         if (!index.fileOf.contains(entry.tensor.name))
@@ -124,9 +120,9 @@ void SafetensorsSet::checkIndex(const std::string &path, const SafetensorsIndex 
                             + inQuotes(index.files[static_cast<std::size_t>(entry.file)]));
     }
     if (!extra.empty())
-        refuse(path,
-               "does not name " + std::to_string(extra.size())
-                   + " extra tensors that its shards hold: " + someOf(extra));
+        refuseFile(path,
+                   "does not name " + std::to_string(extra.size())
+                       + " extra tensors that its shards hold: " + someOf(extra));
 }
 
 const SafetensorsSet::Entry *SafetensorsSet::find(std::string_view name) const

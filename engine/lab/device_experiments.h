@@ -5,6 +5,9 @@
 
 namespace engine::device {
 
+/// Contexts that experiments use at most.
+constexpr int mostModelLen = 2048;
+
 [[nodiscard]] ExperimentResult paging(const DeviceTrial &trial);
 [[nodiscard]] ExperimentResult dynamicBatching(const DeviceTrial &trial);
 [[nodiscard]] ExperimentResult overload(const DeviceTrial &trial);

@@ -11,9 +11,7 @@
 namespace engine::device {
 namespace {
 
-constexpr int mostModelLen = 2048;
-
-EngineConfig baseConfig(const DeviceTrial &trial)
+EngineConfig prefillConfig(const DeviceTrial &trial)
 {
     EngineConfig config = trial.config;
     config.kv.budgetBytes = 0;
@@ -67,7 +65,7 @@ double computeSecondsPerToken(DeviceSide &plain, int promptTokens, std::uint64_t
 ExperimentResult prefixCache(const DeviceTrial &trial)
 {
     constexpr int requests = 12;
-    EngineConfig plainConfig = baseConfig(trial);
+    EngineConfig plainConfig = prefillConfig(trial);
     plainConfig.kv.prefixCaching = false;
     EngineConfig cachedConfig = plainConfig;
     cachedConfig.kv.prefixCaching = true;
@@ -157,7 +155,7 @@ LoadReport runChats(DeviceSide &side, const ChatLoad &load, const DeviceTrial &t
 ExperimentResult chunkedPrefill(const DeviceTrial &trial)
 {
     ChatLoad load;
-    EngineConfig chunkedConfig = baseConfig(trial);
+    EngineConfig chunkedConfig = prefillConfig(trial);
     chunkedConfig.kv.prefixCaching = false;
     chunkedConfig.limits = {16, 64};
     EngineConfig wholeConfig = chunkedConfig;

@@ -11,8 +11,6 @@
 namespace engine::device {
 namespace {
 
-constexpr int mostModelLen = 2048;
-
 /// Room for one request: what was asked for, within the model's own context.
 int modelLen(const DeviceTrial &trial)
 {
@@ -60,7 +58,7 @@ std::string computeBound(const LoadReport &few, const LoadReport &many)
     return text;
 }
 
-EngineConfig baseConfig(const DeviceTrial &trial)
+EngineConfig servingConfig(const DeviceTrial &trial)
 {
     EngineConfig config = trial.config;
     config.kv.prefixCaching = false;
@@ -75,7 +73,7 @@ ExperimentResult paging(const DeviceTrial &trial)
 {
     constexpr int places = 4; // that the pool has for requests of the longest context
     constexpr int requests = 20;
-    EngineConfig config = baseConfig(trial);
+    EngineConfig config = servingConfig(trial);
     config.limits.maxNumSeqs = requests;
     config.kv.blockTokens = 16;
     config.kv.numBlocks = places * ((config.maxModelLen + 15) / 16);
@@ -112,7 +110,7 @@ ExperimentResult paging(const DeviceTrial &trial)
 ExperimentResult dynamicBatching(const DeviceTrial &trial)
 {
     constexpr int requests = 48;
-    EngineConfig config = baseConfig(trial);
+    EngineConfig config = servingConfig(trial);
     config.limits.maxNumSeqs = 8;
     EngineConfig fixed = config;
     fixed.baselines.staticBatches = true;
@@ -145,7 +143,7 @@ ExperimentResult overload(const DeviceTrial &trial)
 {
     constexpr int clients = 150;
     constexpr double limitMs = 800;
-    EngineConfig open = baseConfig(trial);
+    EngineConfig open = servingConfig(trial);
     open.limits.maxNumSeqs = 8;
     EngineConfig shaped = open;
     shaped.maxNumQueuedReqs = 4;

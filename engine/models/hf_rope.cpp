@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/core/printable.h"
+#include "engine/models/config_limits.h"
 #include "engine/models/hf_translate.h"
 
 #include <algorithm>
@@ -8,8 +9,6 @@
 
 namespace engine {
 namespace {
-
-constexpr std::int64_t longest = 1 << 30;
 
 /// Translates the scaling of one kind of layer. Meaning and defaults of the keys: transformers, modeling_rope_utils.
 class RopeTranslator {
@@ -62,11 +61,14 @@ private:
     {
         return m_parameters.has(key) ? positive(key) : fallback;
     }
-    [[nodiscard]] std::int64_t contextLength() const { return m_config.count("max_position_embeddings", longest); }
+    [[nodiscard]] std::int64_t contextLength() const
+    {
+        return m_config.count("max_position_embeddings", longestContext);
+    }
     [[nodiscard]] std::int64_t originalContext() const
     {
         constexpr const char *key = "original_max_position_embeddings";
-        return (m_parameters.has(key) ? m_parameters : m_config).count(key, longest, contextLength());
+        return (m_parameters.has(key) ? m_parameters : m_config).count(key, longestContext, contextLength());
     }
 
     /// The base grows beyond max_position_embeddings, so the model goes on there.
@@ -77,7 +79,8 @@ private:
         set("factor", factor);
         set("original_context_length", trained);
         const double extended = std::floor(static_cast<double>(trained) * std::max(factor, 1.0));
-        m_keys.set("context_length", static_cast<std::int64_t>(std::min(extended, static_cast<double>(longest))));
+        m_keys.set("context_length",
+                   static_cast<std::int64_t>(std::min(extended, static_cast<double>(longestContext))));
     }
 
     void yarn()

@@ -2,6 +2,7 @@
 #include "engine/models/hf_translate.h"
 
 #include "engine/core/printable.h"
+#include "engine/models/config_limits.h"
 #include "engine/models/model_config.h"
 
 #include <algorithm>
@@ -12,10 +13,6 @@ namespace engine {
 namespace {
 
 constexpr std::int64_t mostLayers = 1 << 16;
-constexpr std::int64_t mostHeads = 65536;
-constexpr std::int64_t widest = 1 << 20;      ///< of hidden states
-constexpr std::int64_t widestInner = 1 << 23; ///< of feed-forward parts
-constexpr std::int64_t longest = 1 << 30;     ///< context
 constexpr std::int64_t mostTokens = 1 << 24;
 
 void translateSizes(const HfConfig &config, HfKeys &keys)
@@ -24,7 +21,7 @@ void translateSizes(const HfConfig &config, HfKeys &keys)
     const std::int64_t heads = config.count("num_attention_heads", mostHeads);
     keys.set("block_count", config.count("num_hidden_layers", mostLayers));
     keys.set("embedding_length", hidden);
-    keys.set("context_length", config.count("max_position_embeddings", longest));
+    keys.set("context_length", config.count("max_position_embeddings", longestContext));
     keys.set("feed_forward_length", config.count("intermediate_size", widestInner));
     keys.set("attention.head_count", heads);
     const std::int64_t kvHeads = config.count("num_key_value_heads", mostHeads, heads);
@@ -184,7 +181,7 @@ void setWindowedLayers(const HfConfig &config, HfKeys &keys, const std::vector<b
             keys.set("attention.sliding_window", std::int64_t{0});
         return;
     }
-    keys.set("attention.sliding_window", config.count("sliding_window", longest));
+    keys.set("attention.sliding_window", config.count("sliding_window", longestContext));
     keys.set("attention.sliding_window_pattern", windowed);
 }
 
@@ -199,7 +196,7 @@ void translateWindow(const HfConfig &config, HfKeys &keys)
         return;
     const std::int64_t pattern = config.count("sliding_window_pattern", mostLayers, 0, 0);
     const bool byLayer = config.boolean("use_sliding_window").value_or(false);
-    const std::int64_t first = byLayer ? config.count("max_window_layers", longest, 0, 0) : 0;
+    const std::int64_t first = byLayer ? config.count("max_window_layers", longestContext, 0, 0) : 0;
     std::vector<bool> windowed;
     for (int i = 0; i < layers; ++i)
         windowed.push_back(pattern > 0 ? (i + 1) % pattern != 0 : i >= first);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/models/model_config.h"
 
+#include "engine/models/config_limits.h"
 #include "engine/models/config_reader.h"
 #include "engine/models/tensor_names.h"
 #include "engine/text/utf8.h"
@@ -11,11 +12,6 @@
 
 namespace engine {
 namespace {
-
-constexpr std::int64_t mostHeads = 65536;
-constexpr std::int64_t widest = 1 << 20;      ///< of hidden states
-constexpr std::int64_t widestInner = 1 << 23; ///< of feed-forward parts
-constexpr std::int64_t longest = 1 << 30;     ///< context
 
 template<typename Value> int largest(const std::vector<LayerConfig> &layers, Value value)
 {
@@ -90,7 +86,7 @@ std::vector<bool> readWindowed(const ConfigReader &reader, int layers, int defau
 void readWindows(const ConfigReader &reader, ModelConfig &config, const FamilyDefaults &defaults)
 {
     constexpr const char *key = "attention.sliding_window";
-    const int window = reader.has(key) ? static_cast<int>(reader.countOrZero(key, longest)) : defaults.window;
+    const int window = reader.has(key) ? static_cast<int>(reader.countOrZero(key, longestContext)) : defaults.window;
     if (window == 0)
         return;
     const std::vector<bool> windowed = readWindowed(reader, config.layers, defaults.windowPattern);
@@ -342,7 +338,7 @@ ModelConfig readCommonConfig(const Checkpoint &checkpoint, const FamilyDefaults 
         config.name = *name;
     config.layers = readLayers(reader, checkpoint);
     config.hidden = static_cast<int>(reader.count("embedding_length", widest));
-    config.contextLength = static_cast<int>(reader.count("context_length", longest));
+    config.contextLength = static_cast<int>(reader.count("context_length", longestContext));
     config.layer = readLayerConfigs(reader, config.layers);
     if (defaults.latent)
         config.latent = readLatent(reader);

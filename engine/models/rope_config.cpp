@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/models/rope_config.h"
 
+#include "engine/models/config_limits.h"
 #include "engine/models/config_reader.h"
 #include "engine/text/utf8.h"
 
@@ -8,8 +9,6 @@
 
 namespace engine {
 namespace {
-
-constexpr std::int64_t longest = 1 << 30; ///< context
 
 class ScalingReader {
 public:
@@ -77,7 +76,7 @@ void ScalingReader::read()
 void ScalingReader::readOriginalContext()
 {
     m_rope.originalContext =
-        static_cast<int>(m_reader.count(key("original_context_length"), longest, m_keys.contextLength));
+        static_cast<int>(m_reader.count(key("original_context_length"), longestContext, m_keys.contextLength));
 }
 
 void ScalingReader::readYarn()

@@ -10,23 +10,9 @@
 namespace engine {
 namespace {
 
-constexpr const char *mark = "\xE2\x96\x81"; // U+2581
-
-std::string textOf(const Json &object, const char *key)
-{
-    const auto found = object.find(key);
-    return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-bool flagOf(const Json &object, const char *key, bool otherwise = false)
-{
-    const auto found = object.find(key);
-    return found != object.end() && found->is_boolean() ? found->get<bool>() : otherwise;
-}
-
 std::string typeOf(const Json &step)
 {
-    return step.is_object() ? textOf(step, "type") : std::string();
+    return step.is_object() ? textAt(step, "type") : std::string();
 }
 
 /// The steps under `place` of the file, sequences taken apart.
@@ -66,12 +52,12 @@ std::vector<Json> decoders(const Json &tokenizer)
 std::string patternText(const Json &step, const char *kind)
 {
     const auto pattern = step.find("pattern");
-    return pattern != step.end() && pattern->is_object() ? textOf(*pattern, kind) : std::string();
+    return pattern != step.end() && pattern->is_object() ? textAt(*pattern, kind) : std::string();
 }
 
 bool isReplaceOf(const Json &step, const std::string &text, const std::string &content)
 {
-    return typeOf(step) == "Replace" && patternText(step, "String") == text && textOf(step, "content") == content;
+    return typeOf(step) == "Replace" && patternText(step, "String") == text && textAt(step, "content") == content;
 }
 
 /// The pattern whose matches a step makes words of their own; absent for other steps.
@@ -79,13 +65,13 @@ std::optional<std::string> splitPattern(const Json &step)
 {
     const std::string type = typeOf(step);
     if (type == "Digits")
-        return flagOf(step, "individual_digits") ? "\\p{N}" : "\\p{N}+";
-    if (type == "Punctuation" && textOf(step, "behavior") == "Contiguous") // Falcon's, as GGUF readers have it
+        return flagAt(step, "individual_digits") ? "\\p{N}" : "\\p{N}+";
+    if (type == "Punctuation" && textAt(step, "behavior") == "Contiguous") // Falcon's, as GGUF readers have it
         return "[\\p{P}\\$\\+<=>\\^~\\|`]+";
     if (type != "Split")
         return std::nullopt;
-    const std::string behavior = textOf(step, "behavior");
-    const bool inverted = flagOf(step, "invert");
+    const std::string behavior = textAt(step, "behavior");
+    const bool inverted = flagAt(step, "invert");
     const bool isolates = (behavior == "Isolated" && !inverted) || (behavior == "Removed" && inverted);
     const std::string pattern = patternText(step, "Regex");
     return isolates && !pattern.empty() ? std::optional(pattern) : std::nullopt;
@@ -97,9 +83,9 @@ void sayPreTokenizer(const Json &tokenizer, std::string_view architecture, GgufS
     bool known = true;
     for (const Json &step : preTokenizers(tokenizer)) {
         if (typeOf(step) == "ByteLevel") {
-            if (flagOf(step, "use_regex", true))
+            if (flagAt(step, "use_regex", true))
                 patterns.emplace_back(gpt2Pattern());
-            if (flagOf(step, "add_prefix_space", true))
+            if (flagAt(step, "add_prefix_space", true))
                 steps.unsaid.emplace_back("the space in front of each text (add_prefix_space)");
         } else if (const auto pattern = splitPattern(step)) {
             patterns.push_back(*pattern);
@@ -108,7 +94,7 @@ void sayPreTokenizer(const Json &tokenizer, std::string_view architecture, GgufS
         }
     }
     if (known)
-        steps.pre = preTokenizerName(patterns, flagOf(tokenizer.at("model"), "ignore_merges"), architecture);
+        steps.pre = preTokenizerName(patterns, flagAt(tokenizer.at("model"), "ignore_merges"), architecture);
     if (steps.pre.empty())
         steps.unsaid.emplace_back("the splits of the pre_tokenizer");
 }
@@ -123,8 +109,8 @@ bool sayMetaspace(const Json &step, GgufSteps &steps)
 {
     if (typeOf(step) != "Metaspace")
         return false;
-    const std::string scheme = textOf(step, "prepend_scheme");
-    const bool otherwise = flagOf(step, "add_prefix_space", true);
+    const std::string scheme = textAt(step, "prepend_scheme");
+    const bool otherwise = flagAt(step, "add_prefix_space", true);
     steps.addsSpacePrefix = scheme.empty() ? otherwise : scheme != "never";
     if (steps.addsSpacePrefix && !steps.removesExtraSpaces)
         steps.unsaid.emplace_back("that no space goes in front of one (Metaspace)");
@@ -139,10 +125,10 @@ void sayDecoders(const Json &tokenizer, GgufSteps &steps)
     for (const Json &step : decoders(tokenizer)) {
         const std::string type = typeOf(step);
         if (type == "Metaspace")
-            strips = textOf(step, "prepend_scheme") != "never" && flagOf(step, "add_prefix_space", true);
-        else if (type == "Strip" && textOf(step, "content") == " ")
+            strips = textAt(step, "prepend_scheme") != "never" && flagAt(step, "add_prefix_space", true);
+        else if (type == "Strip" && textAt(step, "content") == " ")
             strips = true;
-        else if (!isReplaceOf(step, mark, " ") && type != "ByteFallback" && type != "Fuse")
+        else if (!isReplaceOf(step, metaspaceMark, " ") && type != "ByteFallback" && type != "Fuse")
             steps.unsaid.push_back("the decoder " + type);
     }
     if (strips != steps.addsSpacePrefix)
@@ -170,9 +156,9 @@ GgufSteps sentencePieceSteps(const Json &tokenizer)
     GgufSteps steps;
     bool marks = false;
     for (const Json &step : normalizers(tokenizer)) {
-        if (typeOf(step) == "Prepend" && textOf(step, "prepend") == mark)
+        if (typeOf(step) == "Prepend" && textAt(step, "prepend") == metaspaceMark)
             steps.addsSpacePrefix = true;
-        else if (isReplaceOf(step, " ", mark))
+        else if (isReplaceOf(step, " ", metaspaceMark))
             marks = true;
         else
             steps.unsaid.push_back("the normalizer " + typeOf(step));
@@ -180,7 +166,7 @@ GgufSteps sentencePieceSteps(const Json &tokenizer)
     for (const Json &step : preTokenizers(tokenizer)) {
         if (sayMetaspace(step, steps)) {
             marks = true;
-            if (flagOf(step, "split", true))
+            if (flagAt(step, "split", true))
                 steps.unsaid.emplace_back("that words end before each space (Metaspace with split)");
         } else if (!marks || !isPlainSplitAtSpaces(step)) {
             steps.unsaid.push_back("the pre_tokenizer " + typeOf(step));
@@ -199,13 +185,13 @@ GgufSteps unigramSteps(const Json &tokenizer)
     bool stripsEnd = false;
     for (const Json &step : normalizers(tokenizer)) {
         const std::string type = typeOf(step);
-        const std::string map = textOf(step, "precompiled_charsmap");
+        const std::string map = textAt(step, "precompiled_charsmap");
         if (type == "Precompiled" && steps.characterMap.empty() && !steps.removesExtraSpaces)
             steps.characterMap = CharacterMap::bytesOfBase64(map);
         else if (type == "Replace" && patternText(step, "Regex") == " {2,}"
-                 && (textOf(step, "content") == " " || textOf(step, "content") == mark))
+                 && (textAt(step, "content") == " " || textAt(step, "content") == metaspaceMark))
             steps.removesExtraSpaces = true;
-        else if (type == "Strip" && !flagOf(step, "strip_left", true) && flagOf(step, "strip_right", true))
+        else if (type == "Strip" && !flagAt(step, "strip_left", true) && flagAt(step, "strip_right", true))
             stripsEnd = true;
         else
             steps.unsaid.push_back("the normalizer " + type);
@@ -234,10 +220,10 @@ std::vector<std::string> unsaidTokenFlags(const Json &tokenizer, bool phi3)
         return unsaid;
     for (const char *flag : {"lstrip", "rstrip", "single_word"}) {
         for (const Json &token : *list) {
-            const std::string content = textOf(token, "content");
+            const std::string content = textAt(token, "content");
             const bool strips = phi3 && std::string_view(flag) == "rstrip" && content != "<s>" && content != "<unk>"
                 && content != "<|endoftext|>";
-            if (flagOf(token, flag) == strips)
+            if (flagAt(token, flag) == strips)
                 continue;
             unsaid.push_back(std::string(flag) + " of the token " + inQuotes(content));
             break;

@@ -14,24 +14,11 @@
 namespace engine {
 namespace {
 
-constexpr const char *mark = "\xE2\x96\x81"; // U+2581
 constexpr std::size_t idSlack = 1000000;
 
 [[noreturn]] void refuse(const FolderTokenizerFiles &files, const std::string &problem)
 {
     throw Error(ErrorCode::Refused, inQuotes(files.path) + ' ' + problem);
-}
-
-std::string textOf(const Json &object, const char *key)
-{
-    const auto found = object.find(key);
-    return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-bool flagOf(const Json &object, const char *key)
-{
-    const auto found = object.find(key);
-    return found != object.end() && found->is_boolean() && found->get<bool>();
 }
 
 bool isByteToken(const std::string &text)
@@ -55,8 +42,8 @@ public:
         const std::string type = modelType();
         GgufSteps steps;
         for (const char *affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-            if (type == "BPE" && !textOf(m_model, affix).empty()) {
-                m_result.refusal = "BPE with the " + std::string(affix) + ' ' + inQuotes(textOf(m_model, affix));
+            if (type == "BPE" && !textAt(m_model, affix).empty()) {
+                m_result.refusal = "BPE with the " + std::string(affix) + ' ' + inQuotes(textAt(m_model, affix));
                 return std::move(m_result);
             }
         }
@@ -65,7 +52,7 @@ public:
             steps = byteLevelSteps(m_file.rest, architecture);
             data().model = ggufByteLevel;
             data().pre = steps.pre.empty() ? "default" : steps.pre;
-        } else if (type == "BPE" && flagOf(m_model, "byte_fallback")) {
+        } else if (type == "BPE" && flagAt(m_model, "byte_fallback")) {
             steps = sentencePieceSteps(m_file.rest);
             data().model = ggufSentencePiece;
             data().pre = "default";
@@ -98,7 +85,7 @@ private:
 
     [[nodiscard]] std::string modelType() const
     {
-        const std::string type = textOf(m_model, "type");
+        const std::string type = textAt(m_model, "type");
         if (!type.empty())
             return type;
         return m_file.hasMerges ? "BPE" : m_file.vocabularyIsList ? "Unigram" : "WordPiece"; // old files leave it out
@@ -150,8 +137,9 @@ private:
         // Tokens that are searched in text stand in GGUF as they do there.
         std::string spelling = text;
         if (!special && data().model != ggufByteLevel) {
-            for (std::size_t at = spelling.find(mark); at != std::string::npos; at = spelling.find(mark, at))
-                spelling.replace(at, std::string_view(mark).size(), " ");
+            for (std::size_t at = spelling.find(metaspaceMark); at != std::string::npos;
+                 at = spelling.find(metaspaceMark, at))
+                spelling.replace(at, std::string_view(metaspaceMark).size(), " ");
         }
         const bool unknown = data().model != ggufByteLevel && text == unknownText();
         set(id, spelling, unknown ? TokenKind::Unknown : special ? TokenKind::Control : TokenKind::UserDefined);
@@ -163,7 +151,7 @@ private:
         const auto id = m_model.find("unk_id");
         if (id != m_model.end() && id->is_number_unsigned() && *id < m_file.vocabulary.size())
             return std::string(m_file.spelling(m_file.vocabulary[id->get<std::size_t>()]));
-        return textOf(m_model, "unk_token");
+        return textAt(m_model, "unk_token");
     }
 
     void addTokens()
@@ -179,7 +167,7 @@ private:
         if (const auto added = m_file.rest.find("added_tokens"); added != m_file.rest.end()) {
             for (const Json &token : *added)
                 addToken(token.at("content").get<std::string>(), token.at("id").get<std::size_t>(),
-                         flagOf(token, "special"));
+                         flagAt(token, "special"));
         }
         for (const auto &[text, id] : m_files.added.items()) {
             if (!m_ids.contains(text))
@@ -285,7 +273,7 @@ private:
         const auto found = m_files.config.find(key);
         if (found == m_files.config.end())
             return std::nullopt;
-        const std::string text = found->is_object() ? textOf(*found, "content") : textOf(m_files.config, key);
+        const std::string text = found->is_object() ? textAt(*found, "content") : textAt(m_files.config, key);
         const auto id = m_ids.find(text);
         return id != m_ids.end() ? std::optional(static_cast<int>(id->second)) : std::nullopt;
     }
@@ -343,12 +331,12 @@ std::string tokenizerStepsOf(const FolderTokenizerFiles &files)
         added = Json::array();
     for (const auto &[text, id] : files.added.items()) {
         const bool known = words.contains(text)
-            || std::ranges::any_of(added, [&](const Json &token) { return textOf(token, "content") == text; });
+            || std::ranges::any_of(added, [&](const Json &token) { return textAt(token, "content") == text; });
         if (!known)
             added.push_back(Json{{"id", id}, {"content", text}, {"normalized", true}});
     }
     for (const Json &token : added) {
-        if (!words.contains(textOf(token, "content")))
+        if (!words.contains(textAt(token, "content")))
             outside.push_back(token.at("id"));
     }
     steps["outside_model"] = std::move(outside);

@@ -12,6 +12,8 @@
 
 namespace engine {
 
+inline constexpr const char *metaspaceMark = "\xE2\x96\x81"; ///< U+2581
+
 /// The files of a folder that a tokenizer is made from.
 struct FolderTokenizerFiles {
     std::string path; ///< of tokenizer.json, for errors

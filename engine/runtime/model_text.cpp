@@ -13,19 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t largestFile = 256U << 20U; // the largest in use has 33 MB
 constexpr std::size_t largestMap = 16U << 20U;
-
-/// `folder`/`name`, plain or packed, or empty.
-fs::path present(const fs::path &folder, const std::string &name)
-{
-    std::error_code ignored;
-    for (const char *suffix : {"", ".xz"}) {
-        if (const fs::path file = folder / (name + suffix); fs::exists(file, ignored))
-            return file;
-    }
-    return {};
-}
 
 std::string textOf(const fs::path &file, std::size_t maxBytes)
 {
@@ -43,13 +31,13 @@ bool isFolder(const Checkpoint &checkpoint)
 std::unique_ptr<Tokenizer> openFolderTokenizer(const std::string &path, std::vector<int> ends)
 {
     const fs::path folder = path;
-    const fs::path file = present(folder, "tokenizer.json");
+    const fs::path file = presentFile(folder, "tokenizer.json");
     if (file.empty())
         throw Error(ErrorCode::Refused, path + ": the folder has no tokenizer.json or tokenizer.json.xz");
-    const std::string config = textOf(present(folder, "tokenizer_config.json"), largestFile);
-    const std::string special = textOf(present(folder, "special_tokens_map.json"), largestMap);
-    const std::string added = textOf(present(folder, "added_tokens.json"), largestMap);
-    const std::string tokenizer = textOf(file, largestFile);
+    const std::string config = textOf(presentFile(folder, "tokenizer_config.json"), largestTokenizerFile);
+    const std::string special = textOf(presentFile(folder, "special_tokens_map.json"), largestMap);
+    const std::string added = textOf(presentFile(folder, "added_tokens.json"), largestMap);
+    const std::string tokenizer = textOf(file, largestTokenizerFile);
     try {
         return makeTokenizer(TokenizerTexts{tokenizer, config, special, added, std::move(ends)});
     } catch (const Error &error) {

@@ -11,6 +11,8 @@
 
 namespace engine {
 
+inline constexpr std::size_t largestTokenizerFile = 256U << 20U; ///< bytes; the largest in use has 33 MB
+
 /// The tokenizer of a folder with tokenizer.json (or .json.xz). `ends` are ids that end an answer.
 /// \throws Error Refused or IoError naming file and fault
 [[nodiscard]] std::unique_ptr<Tokenizer> openFolderTokenizer(const std::string &folder, std::vector<int> ends = {});

@@ -24,7 +24,7 @@ namespace {
 using kernels::DType;
 namespace fs = std::filesystem;
 
-std::string joined(const std::vector<std::string> &names)
+std::string listed(const std::vector<std::string> &names)
 {
     std::string text;
     for (const std::string &name : names)
@@ -38,7 +38,7 @@ const QuantizeMix &mixNamed(const std::string &name, const char *option)
     if (mix == nullptr)
         throw Error(ErrorCode::InvalidArgument,
                     std::string(option) + ": found the type " + inQuotes(name) + ", wanted one of "
-                        + joined(quantizeMixNames()));
+                        + listed(quantizeMixNames()));
     return *mix;
 }
 

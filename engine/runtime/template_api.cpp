@@ -2,21 +2,19 @@
 #include "engine/api/text.h"
 #include "engine/core/json_exact.h"
 #include "engine/io/checkpoint.h"
+#include "engine/io/gguf_reader.h"
 #include "engine/runtime/template_files.h"
 #include "engine/text/chat_template.h"
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
 namespace engine {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char *kDefaultName = "default";
 constexpr const char *kGgufTemplateKey = "tokenizer.chat_template";
-constexpr int kMaxJsonDepth = 64;
 
 /// One template, or why it cannot be used: a broken one must not hide the others.
 struct Entry {
@@ -46,7 +44,7 @@ public:
         if (same != m_entries.end())
             *same = std::move(entry);
         else
-            m_entries.insert(name == kDefaultName ? m_entries.begin() : m_entries.end(), std::move(entry));
+            m_entries.insert(name == kDefaultTemplate ? m_entries.begin() : m_entries.end(), std::move(entry));
     }
     void setSpecialToken(const std::string &name, const Json &text) { m_specialTokens[name] = text; }
     [[nodiscard]] bool empty() const { return m_entries.empty(); }
@@ -65,7 +63,7 @@ public:
         if (!entry.parsed)
             throw Error(ErrorCode::Refused, m_origin + ": " + entry.fault);
         TemplateInput input;
-        input.messages = parseJsonExact(request.messagesJson, "messages", kMaxJsonDepth);
+        input.messages = parseJsonExact(request.messagesJson, "messages", kMaxTemplateJsonDepth);
         input.tools = parseOptional(request.toolsJson, "tools");
         input.documents = parseOptional(request.documentsJson, "documents");
         input.kwargs = parseOptional(request.kwargsJson, "kwargs");
@@ -78,7 +76,7 @@ public:
 private:
     static Json parseOptional(const std::optional<std::string> &text, const char *what)
     {
-        return text ? parseJsonExact(*text, what, kMaxJsonDepth) : Json();
+        return text ? parseJsonExact(*text, what, kMaxTemplateJsonDepth) : Json();
     }
 
     [[nodiscard]] const Entry &find(const std::string &name) const
@@ -89,7 +87,7 @@ private:
                 return entry;
             known += (known.empty() ? "" : ", ") + entry.name;
         }
-        if (name == kDefaultName && m_entries.size() == 1)
+        if (name == kDefaultTemplate && m_entries.size() == 1)
             return m_entries.front();
         throw Error(ErrorCode::Refused, m_origin + ": no chat template named '" + name + "', there is: " + known);
     }
@@ -135,25 +133,17 @@ void addGguf(LoadedTemplates &out, const std::string &path)
         if (!std::holds_alternative<std::string>(value))
             continue;
         if (key == kGgufTemplateKey)
-            out.add(kDefaultName, std::get<std::string>(value));
+            out.add(kDefaultTemplate, std::get<std::string>(value));
         else if (key.starts_with(prefix))
             out.add(key.substr(prefix.size()), std::get<std::string>(value));
     }
     addGgufTokens(out, metadata);
 }
 
-bool isGguf(const fs::path &path)
-{
-    std::ifstream file(path, std::ios::binary);
-    char magic[4] = {};
-    file.read(magic, sizeof(magic));
-    return path.extension() == ".gguf" || std::string_view(magic, sizeof(magic)) == "GGUF";
-}
-
 void addFile(LoadedTemplates &out, const fs::path &path)
 {
     const std::string name = path.filename().string();
-    if (isGguf(path))
+    if (isGgufFile(path))
         addGguf(out, path.string());
     else if (name == "tokenizer.json" || name == "tokenizer.json.xz")
         addFiles(out, readFolderTemplates(path.parent_path().string()));
@@ -184,7 +174,7 @@ std::unique_ptr<TemplateModel> openTemplates(const std::string &path)
 
 std::string renderTemplate(const std::string &source, const std::string &contextJson, const std::string &date)
 {
-    return ChatTemplate(source).render(parseJsonExact(contextJson, "context", kMaxJsonDepth), date);
+    return ChatTemplate(source).render(parseJsonExact(contextJson, "context", kMaxTemplateJsonDepth), date);
 }
 
 } // namespace engine

@@ -12,16 +12,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char *kDefaultName = "default";
 // The largest published tokenizer_config.json are a few MiB; the rest is room.
 constexpr std::size_t kMaxFileBytes = 64U << 20U;
-constexpr int kMaxJsonDepth = 64;
 
 /// The special tokens that templates may speak of.
 constexpr std::initializer_list<const char *> kSpecialTokens = {"bos_token", "eos_token", "unk_token", "sep_token",
                                                                 "pad_token", "cls_token", "mask_token"};
 
-std::string readText(const fs::path &path)
+std::string readTemplateText(const fs::path &path)
 {
     return readFileBytes(path.string(), kMaxFileBytes);
 }
@@ -29,7 +27,7 @@ std::string readText(const fs::path &path)
 void addChatTemplate(TemplateFiles &out, const Json &value, const fs::path &path)
 {
     if (value.is_string())
-        return out.add(kDefaultName, value.get<std::string>());
+        return out.add(kDefaultTemplate, value.get<std::string>());
     const auto refuse = [&path](const std::string &found) {
         throw Error(ErrorCode::Refused,
                     path.string() + ": chat_template must be a text or a list of {name, template}, found " + found);
@@ -61,7 +59,7 @@ void addSpecialTokens(TemplateFiles &out, const Json &config)
 
 void addConfig(TemplateFiles &out, const fs::path &path)
 {
-    const Json config = parseJson(readText(path), path.string(), kMaxJsonDepth);
+    const Json config = parseJson(readTemplateText(path), path.string(), kMaxTemplateJsonDepth);
     if (!config.is_object())
         throw Error(ErrorCode::Refused, path.string() + ": must hold a JSON object, found " + config.type_name());
     addSpecialTokens(out, config);
@@ -78,12 +76,12 @@ void TemplateFiles::add(const std::string &name, std::string source)
     if (same != templates.end())
         same->second = std::move(source);
     else
-        templates.emplace(name == kDefaultName ? templates.begin() : templates.end(), name, std::move(source));
+        templates.emplace(name == kDefaultTemplate ? templates.begin() : templates.end(), name, std::move(source));
 }
 
 const std::string *TemplateFiles::defaultTemplate() const
 {
-    const bool clear = !templates.empty() && (templates.front().first == kDefaultName || templates.size() == 1);
+    const bool clear = !templates.empty() && (templates.front().first == kDefaultTemplate || templates.size() == 1);
     return clear ? &templates.front().second : nullptr;
 }
 
@@ -97,7 +95,7 @@ TemplateFiles readFolderTemplates(const std::string &path)
             addConfig(out, folder / name);
     }
     if (fs::is_regular_file(folder / "chat_template.jinja", none))
-        out.add(kDefaultName, readText(folder / "chat_template.jinja"));
+        out.add(kDefaultTemplate, readTemplateText(folder / "chat_template.jinja"));
     std::vector<fs::path> more;
     for (const auto &entry : fs::directory_iterator(folder / "additional_chat_templates", none)) {
         if (entry.path().extension() == ".jinja" && entry.is_regular_file(none))
@@ -105,7 +103,7 @@ TemplateFiles readFolderTemplates(const std::string &path)
     }
     std::sort(more.begin(), more.end());
     for (const fs::path &each : more)
-        out.add(each.stem().string(), readText(each));
+        out.add(each.stem().string(), readTemplateText(each));
     return out;
 }
 
@@ -113,7 +111,7 @@ TemplateFiles readTemplateFile(const std::string &path)
 {
     TemplateFiles out;
     if (fs::path(path).extension() == ".jinja")
-        out.add(kDefaultName, readText(path));
+        out.add(kDefaultTemplate, readTemplateText(path));
     else
         addConfig(out, path);
     return out;

@@ -9,6 +9,9 @@
 
 namespace engine {
 
+inline constexpr const char *kDefaultTemplate = "default";
+inline constexpr int kMaxTemplateJsonDepth = 64;
+
 /// The chat templates that files hold, and the special tokens that templates may speak of.
 struct TemplateFiles {
     std::vector<std::pair<std::string, std::string>> templates; ///< name and text; "default" first where there is one

@@ -1,29 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/api/text.h"
 #include "engine/core/file_bytes.h"
+#include "engine/io/gguf_reader.h"
 #include "engine/runtime/model_text.h"
 #include "engine/runtime/request_stream.h"
 #include "engine/runtime/vocabulary.h"
 #include "engine/text/tokenizer.h"
 
 #include <filesystem>
-#include <fstream>
 
 namespace engine {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t largestFile = 256U << 20U; // the largest in use has 33 MB
-
-bool isGguf(const fs::path &file)
-{
-    if (file.extension() == ".gguf")
-        return true;
-    std::string magic(4, '\0');
-    std::ifstream(file, std::ios::binary).read(magic.data(), 4);
-    return magic == "GGUF";
-}
 
 /// Runs `make`; an error of it names `file`, once.
 template<typename Make> auto naming(const fs::path &file, const Make &make)
@@ -38,21 +27,11 @@ template<typename Make> auto naming(const fs::path &file, const Make &make)
     }
 }
 
-/// `folder`/`name`, plain or packed, or empty.
-fs::path present(const fs::path &folder, const std::string &name)
-{
-    std::error_code ignored;
-    for (const char *suffix : {"", ".xz"}) {
-        if (const fs::path file = folder / (name + suffix); fs::exists(file, ignored))
-            return file;
-    }
-    return {};
-}
-
 std::unique_ptr<TextModel> openJson(const fs::path &tokenizer, const fs::path &config)
 {
-    const std::string configText = config.empty() ? std::string() : readFileBytes(config.string(), largestFile);
-    const std::string text = readFileBytes(tokenizer.string(), largestFile);
+    const std::string configText =
+        config.empty() ? std::string() : readFileBytes(config.string(), largestTokenizerFile);
+    const std::string text = readFileBytes(tokenizer.string(), largestTokenizerFile);
     return naming(tokenizer, [&]() -> std::unique_ptr<TextModel> { return makeTokenizer(text, configText); });
 }
 
@@ -77,14 +56,15 @@ std::unique_ptr<TextModel> openTextModel(const std::string &path)
         throw Error(ErrorCode::Refused, path + ": no such file or folder");
     if (fs::is_directory(file, ignored))
         return openFolder(file);
-    if (fs::is_regular_file(file, ignored) && isGguf(file))
+    if (fs::is_regular_file(file, ignored) && isGgufFile(file))
         return openGguf(file);
     const std::string name = file.filename().string();
     const fs::path folder = file.parent_path();
     if (name.starts_with("tokenizer_config.json"))
         return openFolder(folder.empty() ? fs::path(".") : folder);
     // A file by another name stands alone; one by the usual name belongs with the configuration beside it.
-    return openJson(file, name.starts_with("tokenizer.json") ? present(folder, "tokenizer_config.json") : fs::path());
+    return openJson(file,
+                    name.starts_with("tokenizer.json") ? presentFile(folder, "tokenizer_config.json") : fs::path());
 }
 
 Answer readAnswer(const TextModel &model, const std::vector<int> &ids, const std::vector<int> &prompt, bool offersTools)

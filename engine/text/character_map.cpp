@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t longestCluster = 5; // bytes of a cluster that is looked up whole
 
-[[noreturn]] void refuse(const std::string &fault)
+[[noreturn]] void refuseMap(const std::string &fault)
 {
     throw Error(ErrorCode::Refused, "tokenizer: normalizer.precompiled_charsmap, a character map, " + fault);
 }
@@ -40,7 +40,7 @@ std::string decodeBase64(std::string_view text)
     for (std::size_t i = 0; i < text.size(); ++i) {
         const int value = values[static_cast<std::uint8_t>(text[i])];
         if (value < 0)
-            refuse("is not base64 at character " + std::to_string(i) + ": " + utf8::quoted(text.substr(i, 1)));
+            refuseMap("is not base64 at character " + std::to_string(i) + ": " + utf8::quoted(text.substr(i, 1)));
         bits = bits << 6U | static_cast<std::uint32_t>(value);
         held += 6;
         if (held >= 8) {
@@ -77,15 +77,10 @@ std::uint32_t offsetOf(std::uint32_t unit)
     return unit >> 10U << ((unit & 0x200U) >> 6U);
 }
 
-bool isAscii(char c)
-{
-    return static_cast<std::uint8_t>(c) < 0x80;
-}
-
 /// Length of the grapheme cluster at the front of `text`.
 std::size_t clusterBytes(std::string_view text)
 {
-    if (isAscii(text[0]) && text[0] != '\r' && (text.size() == 1 || isAscii(text[1])))
+    if (utf8::isAscii(text[0]) && text[0] != '\r' && (text.size() == 1 || utf8::isAscii(text[1])))
         return 1;
     utf8proc_int32_t state = 0;
     utf8::Character last = utf8::decode(text, 0);
@@ -117,17 +112,17 @@ CharacterMap CharacterMap::fromBytes(std::string_view bytes)
 {
     CharacterMap map;
     if (bytes.size() < sizeof(std::uint32_t))
-        refuse("has " + std::to_string(bytes.size()) + " bytes, too few");
+        refuseMap("has " + std::to_string(bytes.size()) + " bytes, too few");
     const std::size_t trieBytes = readU32(bytes, 0);
     const std::size_t begin = sizeof(std::uint32_t);
     if (trieBytes % sizeof(std::uint32_t) != 0 || trieBytes > bytes.size() - begin)
-        refuse("says that its trie has " + std::to_string(trieBytes) + " bytes, but "
-               + std::to_string(bytes.size() - begin) + " follow");
+        refuseMap("says that its trie has " + std::to_string(trieBytes) + " bytes, but "
+                  + std::to_string(bytes.size() - begin) + " follow");
     for (std::size_t at = 0; at < trieBytes; at += sizeof(std::uint32_t))
         map.m_units.push_back(readU32(bytes, begin + at));
     map.m_texts = bytes.substr(begin + trieBytes);
     if (!utf8::isValid(map.m_texts))
-        refuse("holds replacements that are not UTF-8");
+        refuseMap("holds replacements that are not UTF-8");
     return map;
 }
 

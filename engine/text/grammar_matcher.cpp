@@ -10,7 +10,7 @@
 namespace engine {
 namespace {
 
-constexpr std::size_t maxStates = 20'000; // a kilobyte each
+constexpr std::size_t mostMatcherStates = 20'000; // a kilobyte each
 constexpr std::size_t maxFrames = 400'000;
 constexpr std::size_t maxMasks = 1'000; // some kilobytes each
 
@@ -175,7 +175,7 @@ void GrammarStates::computeAllowed(int state)
 
 bool GrammarStates::isFull() const
 {
-    return m_states.size() > maxStates || m_frames.size() > maxFrames || m_masks > maxMasks;
+    return m_states.size() > mostMatcherStates || m_frames.size() > maxFrames || m_masks > maxMasks;
 }
 
 std::vector<int> GrammarStates::callsOf(int stack) const

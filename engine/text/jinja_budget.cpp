@@ -7,8 +7,6 @@
 namespace engine::jinja {
 namespace {
 
-// A copied byte costs far less than an evaluated node, but it must cost something.
-constexpr std::size_t kBytesPerStep = 16;
 // Levels of evaluation per level of calls: a macro's body nests blocks and expressions.
 constexpr int kLevelsPerCall = 10;
 

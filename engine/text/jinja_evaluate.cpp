@@ -6,12 +6,6 @@
 #include <algorithm>
 
 namespace engine::jinja {
-namespace {
-
-constexpr std::size_t kNodeSteps = 16;
-
-} // namespace
-
 Value Interpreter::evaluate(const Expr &expr)
 {
     budget().steps(kNodeSteps);

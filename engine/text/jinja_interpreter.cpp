@@ -8,14 +8,6 @@
 #include <algorithm>
 
 namespace engine::jinja {
-namespace {
-
-// Steps of one statement or expression. With 50 million steps a render evaluates about three million nodes, which
-// takes well under a second even under sanitizers.
-constexpr std::size_t kNodeSteps = 16;
-
-} // namespace
-
 const Value *ScopeObject::find(int symbol) const
 {
     for (const auto &[key, value] : m_variables) {

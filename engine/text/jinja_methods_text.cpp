@@ -217,13 +217,13 @@ template<bool last> Value partition(Interpreter &owner, const Value &self, Argum
     return makeList(owner, self, {text.substr(0, found), separator, text.substr(found + separator.size())}, true);
 }
 
-Value replace(Interpreter &owner, const Value &self, Arguments &arguments)
+Value replaceMethod(Interpreter &owner, const Value &self, Arguments &arguments)
 {
     const Bound bound("replace", arguments, {"old", "new", "count"}, 2);
     return replaced(owner, self, bound.text(0), bound.text(1), bound.count(2, -1));
 }
 
-Value join(Interpreter &owner, const Value &self, Arguments &arguments)
+Value joinMethod(Interpreter &owner, const Value &self, Arguments &arguments)
 {
     const Bound bound("join", arguments, {"iterable"}, 1);
     requireDefined(bound[0]);
@@ -267,7 +267,7 @@ std::string fillOf(const Bound &bound)
     return bound.text(1);
 }
 
-Value center(Interpreter &owner, const Value &self, Arguments &arguments)
+Value centerMethod(Interpreter &owner, const Value &self, Arguments &arguments)
 {
     const Bound bound("center", arguments, {"width", "fillchar"}, 1);
     return centered(owner, self, bound.integer(0, 0), fillOf(bound));
@@ -321,7 +321,7 @@ Value expandTabs(Interpreter &owner, const Value &self, Arguments &arguments)
     return owner.heap().string(out.release(), self.as<StringObject>().safe);
 }
 
-Value format(Interpreter &owner, const Value &self, Arguments &arguments)
+Value formatMethod(Interpreter &owner, const Value &self, Arguments &arguments)
 {
     return formatBraces(owner, self, arguments);
 }
@@ -376,16 +376,16 @@ std::span<const Method> textMethods()
         {"splitlines", splitLines},
         {"partition", partition<false>},
         {"rpartition", partition<true>},
-        {"replace", replace},
-        {"join", join},
+        {"replace", replaceMethod},
+        {"join", joinMethod},
         {"removeprefix", removePrefix},
         {"removesuffix", removeSuffix},
-        {"center", center},
+        {"center", centerMethod},
         {"ljust", justify<'<'>},
         {"rjust", justify<'>'>},
         {"zfill", zeroFill},
         {"expandtabs", expandTabs},
-        {"format", format},
+        {"format", formatMethod},
         {"format_map", formatMap},
         {"encode", encode},
     };

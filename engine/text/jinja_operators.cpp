@@ -12,8 +12,6 @@
 namespace engine::jinja {
 namespace {
 
-constexpr std::size_t kBytesPerStep = 16;
-
 bool equalItems(Heap &heap, const std::vector<Value> &a, const std::vector<Value> &b)
 {
     if (a.size() != b.size())

@@ -9,7 +9,6 @@
 namespace engine::jinja {
 namespace {
 
-constexpr std::size_t kBytesPerStep = 16;
 // A special case maps one character of two bytes to three of two.
 constexpr std::size_t kCaseGrowth = 3;
 

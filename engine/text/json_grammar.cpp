@@ -14,7 +14,7 @@
 namespace engine {
 namespace {
 
-constexpr int maxDepth = 64;
+constexpr int mostSchemaDepth = 64;
 constexpr std::int64_t maxCount = 4096; // of items, members or characters that are counted
 
 constexpr std::array<std::string_view, 16> describing{
@@ -182,7 +182,7 @@ std::pair<const Json *, std::string> SchemaCompiler::target(const Json &ref, con
 const Json &SchemaCompiler::resolved(const Json &schema, const std::string &place)
 {
     const Json *meant = &schema;
-    for (int i = 0; i < maxDepth && meant->is_object() && meant->contains("$ref"); ++i)
+    for (int i = 0; i < mostSchemaDepth && meant->is_object() && meant->contains("$ref"); ++i)
         meant = target((*meant)["$ref"], place).first;
     return *meant;
 }
@@ -492,7 +492,7 @@ void SchemaCompiler::addCounted(const Part &part, const Counts &limits)
 
 Grammar jsonSchemaGrammar(std::string_view schema)
 {
-    const Json root = parseJson(schema, "schema", maxDepth);
+    const Json root = parseJson(schema, "schema", mostSchemaDepth);
     return SchemaCompiler(root).compile();
 }
 

@@ -9,7 +9,7 @@ namespace {
 constexpr int mostIndent = 20;
 constexpr int mostDigits = 16; // more than a double holds
 
-struct Range {
+struct ByteRange {
     std::uint8_t low;
     std::uint8_t high;
 };
@@ -24,7 +24,7 @@ JsonValues::JsonValues(Grammar &grammar)
 /// Characters of more than one byte, as RFC 3629 lists them: none too long, no surrogates.
 void JsonValues::addUtf8(int from, int to)
 {
-    static const std::vector<std::vector<Range>> forms{
+    static const std::vector<std::vector<ByteRange>> forms{
         {{0xC2, 0xDF}, {0x80, 0xBF}},
         {{0xE0, 0xE0}, {0xA0, 0xBF}, {0x80, 0xBF}},
         {{0xE1, 0xEC}, {0x80, 0xBF}, {0x80, 0xBF}},
@@ -34,7 +34,7 @@ void JsonValues::addUtf8(int from, int to)
         {{0xF1, 0xF3}, {0x80, 0xBF}, {0x80, 0xBF}, {0x80, 0xBF}},
         {{0xF4, 0xF4}, {0x80, 0x8F}, {0x80, 0xBF}, {0x80, 0xBF}},
     };
-    for (const std::vector<Range> &form : forms) {
+    for (const std::vector<ByteRange> &form : forms) {
         int at = from;
         for (std::size_t i = 0; i + 1 < form.size(); ++i)
             at = m_grammar.byte(at, form[i].low, form[i].high);
@@ -58,7 +58,7 @@ void JsonValues::addEscape(int from, int to)
     const int afterD = m_grammar.addState();
     const int third = m_grammar.addState();
     const int fourth = m_grammar.addState();
-    for (const Range range : {Range{'0', '9'}, {'a', 'c'}, {'e', 'f'}, {'A', 'C'}, {'E', 'F'}})
+    for (const ByteRange range : {ByteRange{'0', '9'}, {'a', 'c'}, {'e', 'f'}, {'A', 'C'}, {'E', 'F'}})
         m_grammar.addEdge(first, range.low, range.high, second);
     m_grammar.addEdge(first, 'd', 'd', afterD);
     m_grammar.addEdge(first, 'D', 'D', afterD);
@@ -74,7 +74,7 @@ int JsonValues::character()
         return m_character;
     m_character = m_grammar.addRule();
     const Grammar::Rule rule = m_grammar.rule(m_character);
-    for (const Range range : {Range{0x20, '!'}, {'#', '['}, {']', 0x7E}})
+    for (const ByteRange range : {ByteRange{0x20, '!'}, {'#', '['}, {']', 0x7E}})
         m_grammar.addEdge(rule.start, range.low, range.high, rule.end);
     addUtf8(rule.start, rule.end);
     addEscape(rule.start, rule.end);

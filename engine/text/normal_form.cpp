@@ -14,7 +14,7 @@
 namespace engine {
 namespace {
 
-struct Range {
+struct CodeRange {
     char32_t first;
     char32_t last;
 };
@@ -22,7 +22,7 @@ struct Range {
 // Unicode Character Database, what versions 10 to 16 have with a combining class, a decomposition or a part in a
 // composition, in order. The tables of the `tokenizers` package are those of version 9: these normalize to themselves
 // there, and marks neither pass them nor combine across them.
-constexpr std::array<Range, 69> newer{
+constexpr std::array<CodeRange, 69> newer{
     {{0x7FD, 0x7FD},     {0x897, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},     {0xC3C, 0xC3C},
      {0xD3B, 0xD3C},     {0xEBA, 0xEBA},     {0x1715, 0x1715},   {0x1ABF, 0x1ACE},   {0x1DF6, 0x1DFA},
      {0x32FF, 0x32FF},   {0xA7F2, 0xA7F4},   {0xA82C, 0xA82C},   {0xAB69, 0xAB69},   {0x105C9, 0x105C9},
@@ -41,13 +41,8 @@ constexpr std::array<Range, 69> newer{
 bool isNewer(char32_t code)
 {
     const auto found = std::lower_bound(newer.begin(), newer.end(), code,
-                                        [](const Range &range, char32_t wanted) { return range.last < wanted; });
+                                        [](const CodeRange &range, char32_t wanted) { return range.last < wanted; });
     return found != newer.end() && found->first <= code;
-}
-
-bool isAscii(char c)
-{
-    return static_cast<std::uint8_t>(c) < 0x80;
 }
 
 utf8proc_option_t decomposition(NormalForm form)
@@ -129,7 +124,7 @@ void appendRun(std::string_view run, NormalForm form, std::string &out)
 
 bool appendNormalForm(std::string_view text, NormalForm form, std::string &out)
 {
-    if (std::all_of(text.begin(), text.end(), isAscii))
+    if (std::all_of(text.begin(), text.end(), utf8::isAscii))
         return false;
     out.reserve(out.size() + text.size());
     std::size_t position = 0;
@@ -137,10 +132,10 @@ bool appendNormalForm(std::string_view text, NormalForm form, std::string &out)
         // ASCII never composes with what stands before it, so a run is an ASCII character with what is not ASCII
         // behind it; the rest is copied.
         std::size_t begin = position;
-        while (begin < text.size() && isAscii(text[begin]))
+        while (begin < text.size() && utf8::isAscii(text[begin]))
             ++begin;
         std::size_t end = begin;
-        while (end < text.size() && !isAscii(text[end]))
+        while (end < text.size() && !utf8::isAscii(text[end]))
             ++end;
         begin -= begin > position ? 1 : 0;
         out.append(text.substr(position, begin - position));

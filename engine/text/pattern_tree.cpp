@@ -14,10 +14,9 @@ namespace {
 
 using Kind = PatternTree::Kind;
 using Node = PatternTree::Node;
-using Range = CharacterSet::Range;
 
-constexpr int maxDepth = 64;
-constexpr int maxCount = 4096;
+constexpr int mostGroupDepth = 64;
+constexpr int mostRepeats = 4096;
 constexpr std::size_t maxCharacters = 4096;
 
 const CharacterSet &digits()
@@ -101,10 +100,10 @@ private:
     }
     int addSet(CharacterSet set) { return add({Kind::Characters, std::move(set), {}, 0, 0}); }
 
-    int parseChoice(int depth) // NOLINT(misc-no-recursion): maxDepth ends it
+    int parseChoice(int depth) // NOLINT(misc-no-recursion): mostGroupDepth ends it
     {
-        if (depth > maxDepth)
-            refuse("found groups nested deeper than " + std::to_string(maxDepth));
+        if (depth > mostGroupDepth)
+            refuse("found groups nested deeper than " + std::to_string(mostGroupDepth));
         std::vector<int> branches{parseSequence(depth)};
         while (take('|'))
             branches.push_back(parseSequence(depth));
@@ -165,14 +164,14 @@ private:
         return look ? add({*look, {}, {inside}, 0, 0}) : inside;
     }
 
-    /// A number of at most maxCount, when one stands here.
+    /// A number of at most mostRepeats, when one stands here.
     std::optional<int> parseNumber()
     {
         std::optional<int> number;
         for (; !atEnd() && m_text[m_at] >= '0' && m_text[m_at] <= '9'; ++m_at) {
             number = number.value_or(0) * 10 + static_cast<int>(m_text[m_at] - '0');
-            if (*number > maxCount)
-                refuse("found a count above " + std::to_string(maxCount));
+            if (*number > mostRepeats)
+                refuse("found a count above " + std::to_string(mostRepeats));
         }
         return number;
     }

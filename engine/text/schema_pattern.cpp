@@ -16,7 +16,7 @@ using Kind = PatternTree::Kind;
 using Node = PatternTree::Node;
 using Place = TextNetwork::Place;
 
-constexpr std::size_t maxStates = 50'000; // of a network
+constexpr std::size_t mostParts = 50'000; // of a network
 
 /// Lays the parts of a tree out as a network, counted parts as often as they count.
 class NetworkBuilder {
@@ -41,8 +41,8 @@ public:
 private:
     int addState()
     {
-        if (m_network.states.size() >= maxStates)
-            throw Error(ErrorCode::Refused, "its counts come to more than " + std::to_string(maxStates) + " parts");
+        if (m_network.states.size() >= mostParts)
+            throw Error(ErrorCode::Refused, "its counts come to more than " + std::to_string(mostParts) + " parts");
         m_network.states.emplace_back();
         return static_cast<int>(m_network.states.size()) - 1;
     }

@@ -13,7 +13,7 @@
 namespace engine {
 namespace {
 
-[[noreturn]] void refuse(const std::string &text)
+[[noreturn]] void refuseVocabulary(const std::string &text)
 {
     throw Error(ErrorCode::Refused, text);
 }
@@ -26,32 +26,34 @@ void checkModel(const VocabularyData &data)
         return;
     for (const auto &[name, kind] : others) {
         if (data.model == name)
-            refuse("tokenizer.ggml.model \"" + data.model + "\", a tokenizer of type " + std::string(kind)
-                   + ", is not supported, only \"gpt2\" (byte-level BPE), \"llama\" (SentencePiece BPE) and \"t5\""
-                   + " (Unigram) are");
+            refuseVocabulary(
+                "tokenizer.ggml.model \"" + data.model + "\", a tokenizer of type " + std::string(kind)
+                + ", is not supported, only \"gpt2\" (byte-level BPE), \"llama\" (SentencePiece BPE) and \"t5\""
+                + " (Unigram) are");
     }
-    refuse("tokenizer.ggml.model " + utf8::quoted(data.model) + " is unknown, wanted \"gpt2\", \"llama\" or \"t5\"");
+    refuseVocabulary("tokenizer.ggml.model " + utf8::quoted(data.model)
+                     + " is unknown, wanted \"gpt2\", \"llama\" or \"t5\"");
 }
 
 void checkSizes(const VocabularyData &data)
 {
     const std::size_t tokens = data.tokens.size();
     const auto wrong = [&](const char *key, std::size_t found) {
-        refuse(std::string(key) + " has " + std::to_string(found) + " entries, but tokenizer.ggml.tokens has "
-               + std::to_string(tokens));
+        refuseVocabulary(std::string(key) + " has " + std::to_string(found) + " entries, but tokenizer.ggml.tokens has "
+                         + std::to_string(tokens));
     };
     if (tokens == 0)
-        refuse("tokenizer.ggml.tokens is empty, no vocabulary");
+        refuseVocabulary("tokenizer.ggml.tokens is empty, no vocabulary");
     if (tokens > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-        refuse("tokenizer.ggml.tokens has too many entries, " + std::to_string(tokens));
+        refuseVocabulary("tokenizer.ggml.tokens has too many entries, " + std::to_string(tokens));
     if (!data.kinds.empty() && data.kinds.size() != tokens)
         wrong("tokenizer.ggml.token_type", data.kinds.size());
     if (!data.scores.empty() && data.scores.size() != tokens)
         wrong("tokenizer.ggml.scores", data.scores.size());
     const auto check = [&](const std::optional<int> &id, const char *key) {
         if (id && (*id < 0 || static_cast<std::size_t>(*id) >= tokens))
-            refuse(std::string("tokenizer.ggml.") + key + " " + std::to_string(*id) + " is out of range, wanted below "
-                   + std::to_string(tokens));
+            refuseVocabulary(std::string("tokenizer.ggml.") + key + " " + std::to_string(*id)
+                             + " is out of range, wanted below " + std::to_string(tokens));
     };
     check(data.bos, "bos_token_id");
     check(data.eos, "eos_token_id");
@@ -97,12 +99,12 @@ void addGgufMerges(const VocabularyData &data, TokenizerParts &parts)
         const auto place = [&] { return "tokenizer.ggml.merges[" + std::to_string(parts.merges.size()) + "] "; };
         const std::size_t space = text.find(' ', 1);
         if (text.empty() || space == std::string::npos || space + 1 == text.size())
-            refuse(place() + utf8::quoted(text) + " is not a pair of two parts with a space between");
+            refuseVocabulary(place() + utf8::quoted(text) + " is not a pair of two parts with a space between");
         const auto find = [&](std::string_view part) {
             const int id = parts.tokens.find(part);
             if (id < 0)
-                refuse(place() + utf8::quoted(text) + " needs " + utf8::quoted(part)
-                       + ", which is not in tokenizer.ggml.tokens");
+                refuseVocabulary(place() + utf8::quoted(text) + " needs " + utf8::quoted(part)
+                                 + ", which is not in tokenizer.ggml.tokens");
             return id;
         };
         const std::string_view left = std::string_view(text).substr(0, space);

@@ -13,7 +13,7 @@ namespace {
 using tokenizer_steps::flag;
 using tokenizer_steps::member;
 
-[[noreturn]] void refuse(const std::string &problem)
+[[noreturn]] void refuseSteps(const std::string &problem)
 {
     throw Error(ErrorCode::Refused, std::string(tokenizerStepsKey) + ": " + problem);
 }
@@ -22,7 +22,7 @@ Json parsed(const std::string &text)
 {
     Json steps = parseJson(text, tokenizerStepsKey);
     if (!steps.is_object())
-        refuse("found " + std::string(steps.type_name()) + ", wanted an object");
+        refuseSteps("found " + std::string(steps.type_name()) + ", wanted an object");
     return steps;
 }
 
@@ -34,10 +34,10 @@ std::vector<int> outsideOf(const Json &steps, std::size_t tokens)
     if (list == nullptr)
         return ids;
     if (!list->is_array())
-        refuse("outside_model must be a list of ids");
+        refuseSteps("outside_model must be a list of ids");
     for (const Json &id : *list) {
         if (!id.is_number_integer() || id < 0 || id >= tokens)
-            refuse("outside_model holds " + id.dump() + ", wanted ids from 0 and below " + std::to_string(tokens));
+            refuseSteps("outside_model holds " + id.dump() + ", wanted ids from 0 and below " + std::to_string(tokens));
         ids.push_back(id.get<int>());
     }
     return ids;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/text/tokenizer_file.h"
 #include "engine/text/tokenizer_pipeline.h"
+#include "engine/text/tokenizer_step_fields.h"
 #include "engine/text/tokenizer_steps.h"
 #include "engine/text/utf8.h"
 
@@ -9,6 +10,7 @@
 
 namespace engine {
 
+using tokenizer_steps::member;
 using tokenizer_steps::readAddedTokens;
 
 namespace {
@@ -16,30 +18,24 @@ namespace {
 /// An id may lie this far beyond the number of tokens that are listed; real files have small gaps.
 constexpr std::int64_t idSlack = 65536;
 
-[[noreturn]] void refuse(const std::string &text)
+[[noreturn]] void refuseTokenizer(const std::string &text)
 {
     throw Error(ErrorCode::Refused, text);
-}
-
-const Json *member(const Json &object, const char *key)
-{
-    const auto found = object.find(key);
-    return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
 std::string text(const Json &object, const char *key)
 {
     const Json *value = member(object, key);
     if (value != nullptr && !value->is_string())
-        refuse(std::string("tokenizer: ") + key + " must be a string");
+        refuseTokenizer(std::string("tokenizer: ") + key + " must be a string");
     return value != nullptr ? value->get<std::string>() : std::string();
 }
 
-bool flag(const Json &object, const char *key)
+bool optionalFlag(const Json &object, const char *key)
 {
     const Json *value = member(object, key);
     if (value != nullptr && !value->is_boolean())
-        refuse(std::string("tokenizer: ") + key + " must be true or false");
+        refuseTokenizer(std::string("tokenizer: ") + key + " must be true or false");
     return value != nullptr && value->get<bool>();
 }
 
@@ -53,8 +49,8 @@ std::string kindOf(const TokenizerFile &file, const Json &model)
         return file.hasMerges ? "BPE" : file.vocabularyIsList ? "Unigram" : wordPiece ? "WordPiece" : "WordLevel";
     }
     if (type != "BPE" && type != "Unigram" && type != "WordPiece" && type != "WordLevel")
-        refuse("tokenizer: model type " + utf8::quoted(type)
-               + " is not supported, only BPE, Unigram, WordPiece and WordLevel are");
+        refuseTokenizer("tokenizer: model type " + utf8::quoted(type)
+                        + " is not supported, only BPE, Unigram, WordPiece and WordLevel are");
     return type;
 }
 
@@ -63,22 +59,22 @@ const Json &checkModel(const TokenizerFile &file, std::string &kind)
 {
     const Json *model = member(file.rest, "model");
     if (model == nullptr)
-        refuse("tokenizer: model is missing");
+        refuseTokenizer("tokenizer: model is missing");
     if (!model->is_object())
-        refuse("tokenizer: model must be an object");
+        refuseTokenizer("tokenizer: model must be an object");
     kind = kindOf(file, *model);
     if (!file.hasVocabulary)
-        refuse("tokenizer: model.vocab is missing");
+        refuseTokenizer("tokenizer: model.vocab is missing");
     const bool wantsList = kind == "Unigram";
     if (file.vocabularyIsList != wantsList)
-        refuse(wantsList ? "tokenizer: model.vocab of a Unigram model must be a list of pairs, found an object"
-                         : "tokenizer: model.vocab must be an object of ids by text, found a list");
+        refuseTokenizer(wantsList ? "tokenizer: model.vocab of a Unigram model must be a list of pairs, found an object"
+                                  : "tokenizer: model.vocab must be an object of ids by text, found a list");
     if (!file.listFault.empty())
-        refuse("tokenizer: model.vocab: " + file.listFault);
+        refuseTokenizer("tokenizer: model.vocab: " + file.listFault);
     if (file.vocabulary.empty())
-        refuse("tokenizer: model.vocab is empty");
+        refuseTokenizer("tokenizer: model.vocab is empty");
     if (kind == "BPE" && !file.hasMerges)
-        refuse("tokenizer: model.merges is missing");
+        refuseTokenizer("tokenizer: model.merges is missing");
     return *model;
 }
 
@@ -90,15 +86,16 @@ void addVocabulary(const TokenizerFile &file, TokenTable &tokens)
     for (const TokenizerFile::VocabularyEntry &entry : file.vocabulary) {
         const std::string_view spelling = file.spelling(entry);
         if (entry.id >= limit)
-            refuse("tokenizer: model.vocab: id " + std::to_string(entry.id) + " of " + utf8::quoted(spelling)
-                   + " is too large for a vocabulary of " + std::to_string(file.vocabulary.size()) + " tokens");
+            refuseTokenizer("tokenizer: model.vocab: id " + std::to_string(entry.id) + " of " + utf8::quoted(spelling)
+                            + " is too large for a vocabulary of " + std::to_string(file.vocabulary.size())
+                            + " tokens");
         const int id = static_cast<int>(entry.id);
         if (tokens.has(id))
-            refuse("tokenizer: model.vocab: duplicate id " + std::to_string(id) + " of "
-                   + utf8::quoted(tokens.spelling(id)) + " and " + utf8::quoted(spelling));
+            refuseTokenizer("tokenizer: model.vocab: duplicate id " + std::to_string(id) + " of "
+                            + utf8::quoted(tokens.spelling(id)) + " and " + utf8::quoted(spelling));
         tokens.set(id, spelling);
         if (tokens.index(id) >= 0 && !file.vocabularyIsList)
-            refuse("tokenizer: model.vocab: duplicate key " + utf8::quoted(spelling));
+            refuseTokenizer("tokenizer: model.vocab: duplicate key " + utf8::quoted(spelling));
     }
 }
 
@@ -110,13 +107,13 @@ int mergedId(const TokenizerFile::Merge &merge, std::string_view parts, std::siz
     const std::string_view right = parts.substr(merge.begin + merge.leftBytes, merge.rightBytes);
     const std::string place = "tokenizer: model.merges: merge " + std::to_string(number);
     if (right.size() < continuation.size())
-        refuse(place + ": its part " + utf8::quoted(right) + " is shorter than the model's continuing_subword_prefix, "
-               + utf8::quoted(continuation));
+        refuseTokenizer(place + ": its part " + utf8::quoted(right)
+                        + " is shorter than the model's continuing_subword_prefix, " + utf8::quoted(continuation));
     std::string result(left);
     result += right.substr(continuation.size());
     const int id = tokens.find(result);
     if (id < 0)
-        refuse(place + " needs " + utf8::quoted(result) + ", which is not in model.vocab");
+        refuseTokenizer(place + " needs " + utf8::quoted(result) + ", which is not in model.vocab");
     return id;
 }
 
@@ -131,8 +128,8 @@ std::vector<BpeMerge> resolveMerges(const TokenizerFile &file, const std::string
             const std::string_view part = parts.substr(begin, bytes);
             const int id = tokens.find(part);
             if (id < 0)
-                refuse("tokenizer: model.merges: merge " + std::to_string(merges.size()) + " needs "
-                       + utf8::quoted(part) + ", which is not in model.vocab");
+                refuseTokenizer("tokenizer: model.merges: merge " + std::to_string(merges.size()) + " needs "
+                                + utf8::quoted(part) + ", which is not in model.vocab");
             return id;
         };
         BpeMerge made;
@@ -158,7 +155,7 @@ std::vector<bool> outsideFlags(const std::vector<int> &outsideModel, int tokens)
 std::string needed(const Json &model, const char *key)
 {
     if (member(model, key) == nullptr)
-        refuse(std::string("tokenizer: model.") + key + " is missing");
+        refuseTokenizer(std::string("tokenizer: model.") + key + " is missing");
     return text(model, key);
 }
 
@@ -169,8 +166,9 @@ WordPieceOptions readWordPiece(const Json &model)
     options.continuation = needed(model, "continuing_subword_prefix");
     const Json *longest = member(model, "max_input_chars_per_word");
     if (longest == nullptr || !longest->is_number_unsigned())
-        refuse("tokenizer: model.max_input_chars_per_word "
-               + (longest == nullptr ? std::string("is missing") : "must be a count, found " + longest->dump()));
+        refuseTokenizer(
+            "tokenizer: model.max_input_chars_per_word "
+            + (longest == nullptr ? std::string("is missing") : "must be a count, found " + longest->dump()));
     options.longestWord = longest->get<std::size_t>();
     return options;
 }
@@ -180,13 +178,13 @@ UnigramOptions readUnigram(const TokenizerFile &file, const Json &model)
     UnigramOptions options;
     options.scores = file.scores;
     options.refusesUnknown = true;
-    options.byteFallback = flag(model, "byte_fallback");
+    options.byteFallback = optionalFlag(model, "byte_fallback");
     const Json *unknown = member(model, "unk_id");
     if (unknown == nullptr)
         return options;
     if (!unknown->is_number_integer() || *unknown < 0 || *unknown >= file.vocabulary.size())
-        refuse("tokenizer: model.unk_id " + unknown->dump() + " must be an integer from 0 and below "
-               + std::to_string(file.vocabulary.size()) + ", the size of model.vocab");
+        refuseTokenizer("tokenizer: model.unk_id " + unknown->dump() + " must be an integer from 0 and below "
+                        + std::to_string(file.vocabulary.size()) + ", the size of model.vocab");
     options.unknown = unknown->get<int>();
     return options;
 }
@@ -195,19 +193,21 @@ AddedToken readAdded(const Json &entry, std::size_t index, std::int64_t limit)
 {
     const std::string place = "tokenizer: added_tokens[" + std::to_string(index) + "]";
     if (!entry.is_object())
-        refuse(place + " must be an object");
+        refuseTokenizer(place + " must be an object");
     const Json *id = member(entry, "id");
     const Json *content = member(entry, "content");
     if (id == nullptr || content == nullptr)
-        refuse(place + (id == nullptr ? ".id" : ".content") + " is missing");
+        refuseTokenizer(place + (id == nullptr ? ".id" : ".content") + " is missing");
     if (!id->is_number_integer() || !content->is_string())
-        refuse(place + (content->is_string() ? ".id must be an integer" : ".content must be a string"));
+        refuseTokenizer(place + (content->is_string() ? ".id must be an integer" : ".content must be a string"));
     if (*id < 0 || *id >= limit)
-        refuse(place + ".id " + id->dump() + " of " + utf8::quoted(content->get<std::string>())
-               + " is out of range, too far beyond the vocabulary: it must be from 0 and below "
-               + std::to_string(limit));
-    return {content->get<std::string>(), id->get<int>(),        flag(entry, "special"),    flag(entry, "normalized"),
-            flag(entry, "lstrip"),       flag(entry, "rstrip"), flag(entry, "single_word")};
+        refuseTokenizer(place + ".id " + id->dump() + " of " + utf8::quoted(content->get<std::string>())
+                        + " is out of range, too far beyond the vocabulary: it must be from 0 and below "
+                        + std::to_string(limit));
+    return {content->get<std::string>(),       id->get<int>(),
+            optionalFlag(entry, "special"),    optionalFlag(entry, "normalized"),
+            optionalFlag(entry, "lstrip"),     optionalFlag(entry, "rstrip"),
+            optionalFlag(entry, "single_word")};
 }
 
 /// Tokens of added_tokens.json that tokenizer.json does not have.
@@ -218,14 +218,14 @@ void readMoreAdded(const Json &more, TokenizerParts &parts, std::vector<int> &ou
     const std::int64_t limit = parts.tokens.size() + static_cast<std::int64_t>(more.size()) + idSlack;
     for (const auto &[content, id] : more.items()) {
         if (!id.is_number_integer() || id < 0 || id >= limit)
-            refuse("added_tokens.json: the id of " + utf8::quoted(content) + " must be an integer from 0 and below "
-                   + std::to_string(limit));
+            refuseTokenizer("added_tokens.json: the id of " + utf8::quoted(content)
+                            + " must be an integer from 0 and below " + std::to_string(limit));
         if (content.empty() || parts.tokens.find(content) >= 0)
             continue;
         const int number = id.get<int>();
         if (parts.tokens.has(number))
-            refuse("added_tokens.json: " + utf8::quoted(content) + " has id " + std::to_string(number)
-                   + ", which already is that of " + utf8::quoted(parts.tokens.spelling(number)));
+            refuseTokenizer("added_tokens.json: " + utf8::quoted(content) + " has id " + std::to_string(number)
+                            + ", which already is that of " + utf8::quoted(parts.tokens.spelling(number)));
         parts.tokens.set(number, content);
         parts.tokens.index(number);
         outsideModel.push_back(number);
@@ -271,7 +271,7 @@ Json smallObject(std::string_view text, const char *file)
         return {};
     Json value = parseJson(text, file);
     if (!value.is_object())
-        refuse(std::string(file) + " must hold an object, found " + value.type_name());
+        refuseTokenizer(std::string(file) + " must hold an object, found " + value.type_name());
     return value;
 }
 
@@ -281,14 +281,14 @@ void tokenizer_steps::readBpeOptions(const Json &model, TokenizerParts &parts)
 {
     const Json *dropout = member(model, "dropout");
     if (dropout != nullptr && *dropout != 0)
-        refuse("tokenizer: model.dropout " + dropout->dump()
-               + " is not supported: tokens would be drawn by chance, only null and 0 are read");
+        refuseTokenizer("tokenizer: model.dropout " + dropout->dump()
+                        + " is not supported: tokens would be drawn by chance, only null and 0 are read");
     BpeOptions &options = parts.bpe;
     options.continuation = text(model, "continuing_subword_prefix");
     options.wordEnd = text(model, "end_of_word_suffix");
-    options.ignoreMerges = flag(model, "ignore_merges");
-    options.fuseUnknown = flag(model, "fuse_unk");
-    options.byteFallback = flag(model, "byte_fallback");
+    options.ignoreMerges = optionalFlag(model, "ignore_merges");
+    options.fuseUnknown = optionalFlag(model, "fuse_unk");
+    options.byteFallback = optionalFlag(model, "byte_fallback");
     if (const std::string unknown = text(model, "unk_token"); !unknown.empty()) {
         options.unknown = parts.tokens.find(unknown);
         options.lackingUnknown = options.unknown < 0 ? unknown : std::string();
@@ -302,7 +302,7 @@ std::vector<AddedToken> tokenizer_steps::readAddedTokens(const Json &root, std::
     if (list == nullptr)
         return {};
     if (!list->is_array())
-        refuse("tokenizer: added_tokens must be a list");
+        refuseTokenizer("tokenizer: added_tokens must be a list");
     std::vector<AddedToken> added;
     int next = static_cast<int>(modelTokens);
     const std::int64_t limit = tokens.size() + static_cast<std::int64_t>(list->size()) + idSlack;
@@ -313,9 +313,9 @@ std::vector<AddedToken> tokenizer_steps::readAddedTokens(const Json &root, std::
         if (const int known = tokens.find(token.content); known >= 0) {
             token.id = known;
         } else if (token.id = next; tokens.has(next)) {
-            refuse("tokenizer: added token " + utf8::quoted(token.content) + " would have id " + std::to_string(next)
-                   + ", the next one behind the " + std::to_string(modelTokens)
-                   + " tokens of the model, which already is that of " + utf8::quoted(tokens.spelling(next)));
+            refuseTokenizer("tokenizer: added token " + utf8::quoted(token.content) + " would have id "
+                            + std::to_string(next) + ", the next one behind the " + std::to_string(modelTokens)
+                            + " tokens of the model, which already is that of " + utf8::quoted(tokens.spelling(next)));
         } else {
             tokens.set(token.id, token.content);
             tokens.index(token.id);

@@ -19,6 +19,10 @@ struct Character {
 /// Source: Unicode Standard 15, table 3-7 and section 3.9 "Substitution of Maximal Subparts".
 [[nodiscard]] Character decode(std::string_view text, std::size_t position);
 
+[[nodiscard]] inline bool isAscii(char c)
+{
+    return static_cast<unsigned char>(c) < 0x80;
+}
 [[nodiscard]] bool isValid(std::string_view text);
 /// Number of characters. \pre `text` is valid
 [[nodiscard]] std::size_t length(std::string_view text);
