@@ -6,8 +6,6 @@
 
 namespace ui {
 
-using Phase = ServerState::Phase;
-
 ServerLink::ServerLink(ServerControl &control, EngineClient &client, QObject *parent)
     : QObject(parent)
     , m_control(control)
@@ -22,7 +20,7 @@ ServerLink::ServerLink(ServerControl &control, EngineClient &client, QObject *pa
             this,
             [this, state] {
                 m_state = state;
-                if (state.phase == Phase::Failed)
+                if (state.phase == ServerState::Phase::Failed)
                     qInfo("server: %s", state.problem.c_str());
                 emit stateChanged();
             },
@@ -37,24 +35,24 @@ ServerLink::~ServerLink()
 
 bool ServerLink::isOn() const
 {
-    return m_state.phase != Phase::Stopped && m_state.phase != Phase::Failed;
+    return m_state.phase != ServerState::Phase::Stopped && m_state.phase != ServerState::Phase::Failed;
 }
 
 QString ServerLink::sentence() const
 {
     switch (m_state.phase) {
-    case Phase::Stopped:
+    case ServerState::Phase::Stopped:
         return tr("The server is stopped.");
-    case Phase::NoModel:
+    case ServerState::Phase::NoModel:
         return tr("It starts as soon as a model is loaded.");
-    case Phase::Starting:
+    case ServerState::Phase::Starting:
         return tr("Starting…");
-    case Phase::Running:
+    case ServerState::Phase::Running:
         return m_state.problem.empty() ? tr("Running with %1.").arg(QString::fromStdString(m_state.model))
                                        : format::sentence(QString::fromStdString(m_state.problem));
-    case Phase::Stopping:
+    case ServerState::Phase::Stopping:
         return tr("Stopping…");
-    case Phase::Failed:
+    case ServerState::Phase::Failed:
         return format::sentence(QString::fromStdString(m_state.problem));
     }
     return {};
@@ -62,7 +60,8 @@ QString ServerLink::sentence() const
 
 QString ServerLink::baseUrl() const
 {
-    return m_state.phase == Phase::Running ? QString::fromStdString(m_state.url) + QStringLiteral("/v1") : QString();
+    return m_state.phase == ServerState::Phase::Running ? QString::fromStdString(m_state.url) + QStringLiteral("/v1")
+                                                        : QString();
 }
 
 } // namespace ui

@@ -15,6 +15,10 @@
 
 namespace ui {
 
+// Seconds that curves of a card show, plain and expanded.
+constexpr double cardSeconds = 60;
+constexpr double expandedSeconds = 590;
+
 class EngineClient;
 
 /// The recent past of the engine as the plots need it: rates in bins, latencies, spans of requests.

@@ -31,7 +31,7 @@ Json figuresJson(const engine::Figures &figures)
     return json;
 }
 
-Json resultJson(const engine::ExperimentResult &result)
+Json experimentJson(const engine::ExperimentResult &result)
 {
     return Json{{"name", result.name},
                 {"claim", result.claim},
@@ -114,7 +114,7 @@ void experiment(const ExperimentOptions &o, Context &context)
             return engine::runDeviceExperiment(o.name, path, engineConfig(o.model), seed, hooksOf(context));
         });
     if (context.json)
-        printJson(resultJson(result));
+        printJson(experimentJson(result));
     else
         printText(resultText(result));
 }

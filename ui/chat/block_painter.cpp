@@ -14,7 +14,6 @@ namespace ui {
 namespace {
 
 using Role = Piece::Role;
-constexpr double codeLeft = 14;
 constexpr double actionGap = 18;
 
 QString copyLabel()

@@ -75,6 +75,7 @@ private:
     BlockLayout &m_layout;
 };
 
+constexpr double codeLeft = 14; ///< of the text of code in its frame
 /// The frame of a code block, in the block's coordinates.
 [[nodiscard]] QRectF codeFrame(double column, double height);
 

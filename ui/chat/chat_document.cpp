@@ -33,7 +33,7 @@ bool isBlank(QStringView text)
     return std::all_of(text.begin(), text.end(), [](QChar c) { return c.isSpace(); });
 }
 
-QString tr(const char *text)
+QString trDocument(const char *text)
 {
     return QCoreApplication::translate("ui::ChatView", text);
 }
@@ -53,14 +53,14 @@ bool isThinking(const ViewMessage &message)
 QString thoughtLabel(const ViewMessage &message)
 {
     if (isThinking(message))
-        return tr("Thinking…");
+        return trDocument("Thinking…");
     if (message.reasoningMs <= 0)
-        return tr("Reasoning");
+        return trDocument("Reasoning");
     const double seconds = message.reasoningMs / 1000;
     if (seconds < 59.95)
-        return tr("Thought for %1 s").arg(seconds, 0, 'f', 1);
+        return trDocument("Thought for %1 s").arg(seconds, 0, 'f', 1);
     const auto whole = std::llround(seconds);
-    return tr("Thought for %1 min %2 s").arg(whole / 60).arg(whole % 60);
+    return trDocument("Thought for %1 min %2 s").arg(whole / 60).arg(whole % 60);
 }
 
 double estimatedHeight(const Block &block, const ViewMessage &message)

@@ -19,7 +19,6 @@
 namespace ui {
 namespace {
 
-constexpr double codeLeft = 14;
 constexpr int autoScrollMs = 30;
 
 } // namespace

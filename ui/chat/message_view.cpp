@@ -12,7 +12,7 @@
 namespace ui {
 namespace {
 
-QString tr(const char *text)
+QString trMessage(const char *text)
 {
     return QCoreApplication::translate("ui::ChatPage", text);
 }
@@ -30,12 +30,12 @@ QStringList figuresOf(const MessageRecord &message)
     if (message.tokensPerSecond > 0)
         parts << format::number(message.tokensPerSecond) + QStringLiteral(" tok/s");
     if (message.completionTokens > 0)
-        parts << format::counted(message.completionTokens, tr("token"), tr("tokens"));
+        parts << format::counted(message.completionTokens, trMessage("token"), trMessage("tokens"));
     if (message.promptTokens > 0)
         parts << (message.cachedTokens > 0
-                      ? tr("prompt %1 (%2 cached)")
+                      ? trMessage("prompt %1 (%2 cached)")
                             .arg(format::count(message.promptTokens), format::count(message.cachedTokens))
-                      : tr("prompt %1").arg(format::count(message.promptTokens)));
+                      : trMessage("prompt %1").arg(format::count(message.promptTokens)));
     return parts;
 }
 
@@ -53,13 +53,13 @@ MessageNotice contextNotice(const MessageRecord &message, const MessageSurroundi
     const int used = message.promptTokens + message.completionTokens;
     notice.text = message.state == MessageState::Failed
         ? format::sentence(message.error)
-        : tr("The context is full, so the answer ends here: %1 of %2 tokens are used.")
+        : trMessage("The context is full, so the answer ends here: %1 of %2 tokens are used.")
               .arg(format::count(used), format::count(std::max(used, around.maxModelLen)));
-    notice.actions << make(action::continueInNewChat, tr("New chat with the last messages"))
-                   << make(action::shorten, tr("Shorten my last message"));
+    notice.actions << make(action::continueInNewChat, trMessage("New chat with the last messages"))
+                   << make(action::shorten, trMessage("Shorten my last message"));
     if (const int longer = longerContext(around); longer > 0)
         notice.actions << make(action::reloadLonger,
-                               tr("Reload with a context of %1 tokens").arg(format::count(longer)));
+                               trMessage("Reload with a context of %1 tokens").arg(format::count(longer)));
     return notice;
 }
 
@@ -77,13 +77,13 @@ MessageFooter footerOf(const MessageRecord &message, const MessageSurroundings &
     const bool user = message.role == u"user";
     QStringList parts = user ? QStringList() : figuresOf(message);
     if (message.state == MessageState::Stopped)
-        parts << tr("stopped");
+        parts << trMessage("stopped");
     else if (message.state == MessageState::Interrupted)
-        parts << tr("interrupted");
+        parts << trMessage("interrupted");
     else if (message.reason == u"length")
-        parts << tr("ended at max tokens");
+        parts << trMessage("ended at max tokens");
     if (around.notSaved)
-        parts << tr("not saved");
+        parts << trMessage("not saved");
     footer.text = parts.join(QStringLiteral("   "));
     if (around.variants > 1) {
         const QString place = QStringLiteral("%1/%2").arg(around.variant + 1).arg(around.variants);
@@ -91,10 +91,11 @@ MessageFooter footerOf(const MessageRecord &message, const MessageSurroundings &
                        << make(action::nextVariant, QStringLiteral("›"));
     }
     if (AnswerFacts::isSlow(message.facts))
-        footer.actions << make(action::why, tr("Why slow?"));
-    footer.actions << make(action::copy, tr("Copy"));
+        footer.actions << make(action::why, trMessage("Why slow?"));
+    footer.actions << make(action::copy, trMessage("Copy"));
     if (around.mayAsk)
-        footer.actions << (user ? make(action::edit, tr("Edit")) : make(action::regenerate, tr("Regenerate")));
+        footer.actions << (user ? make(action::edit, trMessage("Edit"))
+                                : make(action::regenerate, trMessage("Regenerate")));
     return footer;
 }
 
@@ -105,12 +106,12 @@ MessageNotice noticeOf(const MessageRecord &message, const MessageSurroundings &
     MessageNotice notice;
     if (message.state == MessageState::Failed) {
         notice.severity = MessageNotice::Severity::Error;
-        notice.text =
-            message.error.isEmpty() ? tr("The answer failed without a reason.") : format::sentence(message.error);
-        notice.actions << make(action::regenerate, tr("Try again"));
+        notice.text = message.error.isEmpty() ? trMessage("The answer failed without a reason.")
+                                              : format::sentence(message.error);
+        notice.actions << make(action::regenerate, trMessage("Try again"));
     } else if (message.state == MessageState::Interrupted) {
-        notice.text = tr("The program ended while this answer was written. What was saved of it is shown.");
-        notice.actions << make(action::regenerate, tr("Answer again"));
+        notice.text = trMessage("The program ended while this answer was written. What was saved of it is shown.");
+        notice.actions << make(action::regenerate, trMessage("Answer again"));
     }
     return notice;
 }
@@ -121,7 +122,7 @@ ViewMessage viewMessageOf(const MessageRecord &message, const MessageSurrounding
     view.id = message.id;
     const bool user = message.role == u"user";
     view.role = user ? ViewMessage::Role::User : ViewMessage::Role::Assistant;
-    view.sender = user ? tr("You") : message.model.isEmpty() ? tr("Model") : message.model;
+    view.sender = user ? trMessage("You") : message.model.isEmpty() ? trMessage("Model") : message.model;
     view.source = message.text;
     view.reasoning = message.reasoning;
     view.reasoningMs = message.reasoningMs;

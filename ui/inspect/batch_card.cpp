@@ -16,10 +16,8 @@ namespace ui {
 
 namespace {
 
-constexpr double shownSeconds = 60;
-constexpr double largeSeconds = 590;
 constexpr double trendHeight = 34;
-constexpr double footHeight = 52;
+constexpr double batchFoot = 52;
 constexpr double nameWidth = 76;
 
 QString rowLabel(const engine::StepRow &row)
@@ -96,15 +94,15 @@ void BatchCard::expandedChanged(bool expanded)
 
 void BatchCard::feedPlot()
 {
-    const auto running = m_history.series(StatsHistory::Figure::Running, largeSeconds);
-    const auto waiting = m_history.series(StatsHistory::Figure::Waiting, largeSeconds);
+    const auto running = m_history.series(StatsHistory::Figure::Running, expandedSeconds);
+    const auto waiting = m_history.series(StatsHistory::Figure::Waiting, expandedSeconds);
     const double end = std::floor(m_history.now() / StatsHistory::binSeconds) * StatsHistory::binSeconds;
     std::vector<double> x(running.size());
     for (std::size_t i = 0; i < x.size(); ++i)
         x[i] = end - double(x.size() - i) * StatsHistory::binSeconds;
     m_plot->setData(0, x, std::vector<double>(running.begin(), running.end()));
     m_plot->setData(1, x, std::vector<double>(waiting.begin(), waiting.end()));
-    m_plot->setFollowRange(std::max(0.0, end - 2 * shownSeconds), std::max(end, 1.0));
+    m_plot->setFollowRange(std::max(0.0, end - 2 * cardSeconds), std::max(end, 1.0));
 }
 
 void BatchCard::layoutContent()
@@ -146,7 +144,7 @@ void BatchCard::paintContent(QPainter &painter, const QRectF &rect)
     const Tokens &c = theme().tokens();
     const engine::StepStats *step = m_history.lastStep();
     const double trend = isExpanded() ? rect.height() * .5 + 30 : trendHeight;
-    const QRectF rows(rect.x(), rect.y() + 2, rect.width(), rect.height() - footHeight - trend - 8);
+    const QRectF rows(rect.x(), rect.y() + 2, rect.width(), rect.height() - batchFoot - trend - 8);
     if (m_rows.isEmpty())
         paint::empty(painter, theme(), rows, tr("A row appears for every running request"),
                      tr("Ask something in a chat"));
@@ -172,8 +170,8 @@ void BatchCard::paintContent(QPainter &painter, const QRectF &rect)
     }
     const QRectF plot(rect.x() + nameWidth, rect.bottom() - trendHeight + 4, rect.width() - nameWidth - 100,
                       trendHeight - 6);
-    const auto running = m_history.series(StatsHistory::Figure::Running, shownSeconds);
-    const auto waiting = m_history.series(StatsHistory::Figure::Waiting, shownSeconds);
+    const auto running = m_history.series(StatsHistory::Figure::Running, cardSeconds);
+    const auto waiting = m_history.series(StatsHistory::Figure::Waiting, cardSeconds);
     const float most = std::max(
         {1.f, *std::max_element(running.begin(), running.end()), *std::max_element(waiting.begin(), waiting.end())});
     paint::text(painter, {rect.x(), plot.y(), nameWidth, plot.height()}, tr("last 60 s"), theme().ui(11.5), c.muted);

@@ -17,7 +17,7 @@ namespace ui {
 namespace {
 
 constexpr int hoverMs = 120; // a pointer that passes over asks the engine nothing
-constexpr double footHeight = 42;
+constexpr double pagesFoot = 42;
 constexpr double mapPitch = 14, largePitch = 44;
 constexpr double leastPitch = 8, leastLargePitch = 7; // smaller squares show neither dot nor outline
 constexpr int scrollBarWidth = 12;
@@ -66,7 +66,7 @@ void PagesCard::expandedChanged(bool expanded)
 
 void PagesCard::layoutContent()
 {
-    const QRect area = contentRect().adjusted(0, 2, 0, -footHeight).toRect();
+    const QRect area = contentRect().adjusted(0, 2, 0, -pagesFoot).toRect();
     m_scroll->setGeometry(area.adjusted(0, 0, scrollBarWidth - 2, 0)); // the bar stands in the padding
     const double least = isExpanded() ? leastLargePitch : leastPitch;
     const QSize size(area.width(), m_map->heightFor(area.width(), area.height(), least));

@@ -17,8 +17,6 @@ namespace ui {
 
 namespace {
 
-constexpr double shownSeconds = 60;
-constexpr double largeSeconds = 590;
 constexpr int scrollMs = 100;
 
 // 1, 2 or 5 times a power of ten, at least `value`: an axis that does not twitch.
@@ -65,7 +63,7 @@ void ThroughputCard::timerEvent(QTimerEvent *event)
         LiveCard::timerEvent(event);
         return;
     }
-    if (m_history.activeWithin((isExpanded() ? largeSeconds : shownSeconds) + 2)) {
+    if (m_history.activeWithin((isExpanded() ? expandedSeconds : cardSeconds) + 2)) {
         scheduleUpdate();
         if (isExpanded())
             feedPlot();
@@ -88,15 +86,15 @@ void ThroughputCard::expandedChanged(bool expanded)
 
 void ThroughputCard::feedPlot()
 {
-    const auto decode = m_history.series(StatsHistory::Figure::DecodeRate, largeSeconds);
-    const auto prefill = m_history.series(StatsHistory::Figure::PrefillRate, largeSeconds);
+    const auto decode = m_history.series(StatsHistory::Figure::DecodeRate, expandedSeconds);
+    const auto prefill = m_history.series(StatsHistory::Figure::PrefillRate, expandedSeconds);
     const double end = std::floor(m_history.now() / StatsHistory::binSeconds) * StatsHistory::binSeconds;
     std::vector<double> x(decode.size());
     for (std::size_t i = 0; i < x.size(); ++i)
         x[i] = end - double(x.size() - i) * StatsHistory::binSeconds;
     m_plot->setData(0, x, std::vector<double>(decode.begin(), decode.end()));
     m_plot->setData(1, x, std::vector<double>(prefill.begin(), prefill.end()));
-    m_plot->setFollowRange(std::max(0.0, end - shownSeconds * 2), std::max(end, 1.0));
+    m_plot->setFollowRange(std::max(0.0, end - cardSeconds * 2), std::max(end, 1.0));
     QList<Plot::Marker> markers;
     for (const StatsHistory::Marker &marker : m_history.markers())
         markers.append({marker.time, marker.text});
@@ -145,8 +143,8 @@ void ThroughputCard::paintFigures(QPainter &painter, const QRectF &rect) const
 
 void ThroughputCard::paintRates(QPainter &painter, const QRectF &plot)
 {
-    const auto decode = m_history.series(StatsHistory::Figure::DecodeRate, shownSeconds);
-    const auto prefill = m_history.series(StatsHistory::Figure::PrefillRate, shownSeconds);
+    const auto decode = m_history.series(StatsHistory::Figure::DecodeRate, cardSeconds);
+    const auto prefill = m_history.series(StatsHistory::Figure::PrefillRate, cardSeconds);
     const float most =
         std::max(*std::max_element(decode.begin(), decode.end()), *std::max_element(prefill.begin(), prefill.end()));
     if (most <= 0) {
@@ -163,8 +161,8 @@ void ThroughputCard::paintRates(QPainter &painter, const QRectF &plot)
                 tr("%1 tok/s").arg(format::count(std::llround(wanted))), theme().ui(10.5), theme().tokens().quiet);
     for (const StatsHistory::Marker &marker : m_history.markers()) {
         const double age = m_history.now() - marker.time;
-        if (age < shownSeconds)
-            paint::marker(painter, theme(), plot, plot.right() - plot.width() * age / shownSeconds, marker.text);
+        if (age < cardSeconds)
+            paint::marker(painter, theme(), plot, plot.right() - plot.width() * age / cardSeconds, marker.text);
     }
 }
 

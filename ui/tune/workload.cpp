@@ -54,7 +54,7 @@ QString storeKey(const ParameterSpec &spec)
     return QStringLiteral("workload/") + QString::fromUtf8(spec.key.data(), qsizetype(spec.key.size()));
 }
 
-QString tr(const char *text)
+QString trWorkload(const char *text)
 {
     return QCoreApplication::translate("ui::Workload", text);
 }
@@ -112,12 +112,12 @@ QString workloadText(const Workload &workload)
 {
     const auto [promptFrom, promptTo] = ends(workload.promptTokens);
     const auto [outputFrom, outputTo] = ends(workload.outputTokens);
-    QString text = tr("%1 requests, %2 at a time, prompts of %3 to %4 tokens, answers of %5 to %6, seed %7")
+    QString text = trWorkload("%1 requests, %2 at a time, prompts of %3 to %4 tokens, answers of %5 to %6, seed %7")
                        .arg(format::count(workload.requests), format::count(workload.clients),
                             format::count(promptFrom), format::count(promptTo), format::count(outputFrom),
                             format::count(outputTo), QString::number(workload.seed));
     if (workload.sharedPrefix > 0)
-        text += tr(", %1 shared tokens before each prompt").arg(format::count(workload.sharedPrefix));
+        text += trWorkload(", %1 shared tokens before each prompt").arg(format::count(workload.sharedPrefix));
     return text;
 }
 
@@ -126,8 +126,9 @@ QString workloadFault(const Workload &workload, const engine::ModelInfo &model)
     const int context = model.effective.maxModelLen;
     if (context <= 0 || workload.longest() < context) // a prompt needs room for one token more
         return {};
-    return tr("The longest request of this workload takes %1 tokens and the context holds %2; make prompts or answers "
-              "shorter.")
+    return trWorkload(
+               "The longest request of this workload takes %1 tokens and the context holds %2; make prompts or answers "
+               "shorter.")
         .arg(format::count(workload.longest()), format::count(context));
 }
 

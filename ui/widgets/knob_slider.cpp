@@ -17,7 +17,7 @@ namespace ui {
 
 namespace {
 
-constexpr double none = std::numeric_limits<double>::quiet_NaN();
+constexpr double noValue = std::numeric_limits<double>::quiet_NaN();
 
 bool isBytes(const engine::ParameterSpec &spec)
 {
@@ -63,7 +63,7 @@ KnobSlider::KnobSlider(Theme &theme, const engine::ParameterSpec &spec, QWidget 
     , m_track(new KnobTrack(theme, spec, this))
     , m_note(new QLabel(this))
     , m_requested(spec.defaultValue)
-    , m_effective(none)
+    , m_effective(noValue)
     , m_tone(QStringLiteral("quiet"))
 {
     const QString label = fromView(spec.label), help = fromView(spec.help);
@@ -177,7 +177,7 @@ double KnobSlider::parse(const engine::ParameterSpec &spec, const QString &text)
     bool ok = false;
     const double number = typed.left(end).remove(u',').toDouble(&ok);
     if (!ok || !std::isfinite(number))
-        return none;
+        return noValue;
     const QString unit = typed.mid(end).trimmed().toLower();
     if (unit.isEmpty() || unit == fromView(spec.unit).toLower())
         return number;
@@ -186,7 +186,7 @@ double KnobSlider::parse(const engine::ParameterSpec &spec, const QString &text)
     const QString rest = unit.mid(1);
     if (prefix >= 0 && (rest.isEmpty() || rest == QLatin1String("ib") || rest == QLatin1String("b")) && isBytes(spec))
         return number * factors[prefix];
-    return none;
+    return noValue;
 }
 
 void KnobSlider::setValue(double value)
@@ -246,7 +246,7 @@ void KnobSlider::refresh()
     const double tolerance = isBytes(m_spec) ? std::max(1.0, m_requested * 0.02) : m_spec.step / 2;
     const bool differs = known && !automatic && std::abs(m_effective - m_requested) > tolerance;
     m_track->setKnobValue(differs || (known && automatic) ? m_effective : m_requested);
-    m_track->setRing(differs ? m_requested : none);
+    m_track->setRing(differs ? m_requested : noValue);
     if (!m_edit->hasFocus() || !m_edit->isModified()) {
         QString text = textOf(m_spec, m_requested);
         if (known && automatic && m_effective > 0)

@@ -15,7 +15,7 @@ namespace ui {
 
 namespace {
 
-constexpr double none = std::numeric_limits<double>::quiet_NaN();
+constexpr double noRing = std::numeric_limits<double>::quiet_NaN();
 constexpr double fewValues = 400; // as many as a slider has pixels to point at
 constexpr int positions = 10000;
 constexpr double handleRadius = 7;
@@ -90,7 +90,7 @@ KnobTrack::KnobTrack(Theme &theme, const engine::ParameterSpec &spec, QWidget *p
     : QSlider(Qt::Horizontal, parent)
     , m_theme(theme)
     , m_scale(spec)
-    , m_ring(none)
+    , m_ring(noRing)
 {
     setRange(0, positions);
     setFocusPolicy(Qt::StrongFocus);
