@@ -61,6 +61,16 @@ inline void addModels()
         QTest::newRow(qPrintable(folder.section(QLatin1Char('/'), -1))) << folder;
 }
 
+/// The same for the whole engine, which asks for a tokenizer: of the models that are always here few have a whole one.
+inline void addServedModels()
+{
+    if (!shared_data::path(QStringLiteral("tiny/models")).isEmpty() || isSanitized)
+        return addModels();
+    QTest::addColumn<QString>("folder");
+    for (const char *name : {"tiny-llama", "tiny-models/llama-tied-rope3", "tiny-deepseek3"})
+        QTest::newRow(name) << shared_data::data(QLatin1String(name));
+}
+
 using Logits = std::vector<float>;
 
 /// A model on one device, with the results of its folder.

@@ -105,7 +105,7 @@ private slots:
     void stepsOfOneShapeAreTheSameLaunches();
     void graphsChangeNoBit_data() { addModels(); }
     void graphsChangeNoBit();
-    void answersAreTheSameWithoutGraphs_data() { addModels(); }
+    void answersAreTheSameWithoutGraphs_data() { addServedModels(); }
     void answersAreTheSameWithoutGraphs();
     void fillingRowsAreStoredNowhere();
     void graphsEndWithTheirMemory();
