@@ -119,7 +119,7 @@ __attribute__((noinline)) void tile(const PanelSlice &slice, const QuantRows &x,
         _mm512_storeu_ps(out + m * panelRows, f[m]);
 }
 
-/// The same for a whole group, `blocks` of its blocks and `halfRecords` from those of the slice on.
+/// The same for a whole group of rows, which lie side by side: x and halfRecords begin with the slice's first block.
 template<Source S, bool HasMin, bool Halves, bool Stored>
 __attribute__((noinline)) void groupTile(const PanelSlice &slice, const GroupBlock *x, const GroupHalves *halfRecords,
                                          bool first, float *out, std::int64_t ahead)

@@ -124,7 +124,7 @@ private:
     static constexpr std::uint64_t window = 40; ///< steps: more than a block of 16 tokens, so that each begins one
 
     /// Lists of events grow now and then when this thread is late on a busy machine. What allocates in every step, or
-    /// with every block of each sequence, comes to 12 at least.
+    /// with every block of each sequence, comes to 10 at least.
     static constexpr std::int64_t lateReader = 3;
 
     /// One for each way to sample.

@@ -2,8 +2,8 @@
 #include "ui/chat/answer_facts.h"
 
 #include "ui/format.h"
+#include "ui/translate.h"
 
-#include <QCoreApplication>
 #include <QJsonArray>
 #include <QJsonDocument>
 #include <QJsonObject>
@@ -22,11 +22,6 @@ constexpr double leastReasonMs = 50; // what costs less is no reason
 constexpr qsizetype mostNotices = 8;
 const QString slowMark = QStringLiteral("slow "), fineMark = QStringLiteral("fine "); // before the object
 
-QString trFacts(const char *text)
-{
-    return QCoreApplication::translate("ui::AnswerFacts", text);
-}
-
 QString ms(double value)
 {
     return format::milliseconds(value);
@@ -34,12 +29,12 @@ QString ms(double value)
 
 QString tokens(int count)
 {
-    return format::counted(count, trFacts("token"), trFacts("tokens"));
+    return format::counted(count, tr("token"), tr("tokens"));
 }
 
 QString requests(int count)
 {
-    return format::counted(count, trFacts("request"), trFacts("requests"));
+    return format::counted(count, tr("request"), tr("requests"));
 }
 
 /// Every number of the facts with its name in the store. Reading and writing walk the same list.
@@ -91,29 +86,28 @@ QString behind(const AnswerFacts &f)
 {
     const auto &s = f.story;
     if (s.waitingBefore == 0)
-        return trFacts("%1 ran when it came").arg(requests(s.runningBefore));
-    return trFacts("%1 ran when it came and %2 waited before it")
+        return tr("%1 ran when it came").arg(requests(s.runningBefore));
+    return tr("%1 ran when it came and %2 waited before it")
         .arg(requests(s.runningBefore), format::count(s.waitingBefore));
 }
 
 void addQueueReasons(const AnswerFacts &f, QList<Reason> &reasons)
 {
     const auto &s = f.story;
-    const QString all = f.places > 0 ? trFacts(", and at most %1 may").arg(format::count(f.places)) : QString();
-    reasons << Reason{s.placesMs, trFacts("It waited %1 for a place: %2%3.").arg(ms(s.placesMs), behind(f), all)}
+    const QString all = f.places > 0 ? tr(", and at most %1 may").arg(format::count(f.places)) : QString();
+    reasons << Reason{s.placesMs, tr("It waited %1 for a place: %2%3.").arg(ms(s.placesMs), behind(f), all)}
             << Reason{s.blocksMs,
-                      trFacts("It waited %1 for room in the KV cache: its prompt needed %2, and %3 were free "
-                              "beyond the reserve; %4.")
-                          .arg(ms(s.blocksMs),
-                               format::counted(s.blocksWanted, trFacts("more block"), trFacts("more blocks")),
+                      tr("It waited %1 for room in the KV cache: its prompt needed %2, and %3 were free "
+                         "beyond the reserve; %4.")
+                          .arg(ms(s.blocksMs), format::counted(s.blocksWanted, tr("more block"), tr("more blocks")),
                                format::count(s.blocksFree), behind(f))}
             << Reason{s.turnMs,
-                      trFacts("It waited %1 for its turn, as the steps were full of other work: %2.")
+                      tr("It waited %1 for its turn, as the steps were full of other work: %2.")
                           .arg(ms(s.turnMs), behind(f))};
     const double rest = f.timings.queueMs - s.placesMs - s.blocksMs - s.turnMs;
     reasons << Reason{rest,
-                      trFacts("%1 passed before it was taken in: the step under way had to end first, or a model was "
-                              "loading.")
+                      tr("%1 passed before it was taken in: the step under way had to end first, or a model was "
+                         "loading.")
                           .arg(ms(rest))};
 }
 
@@ -121,11 +115,11 @@ void addQueueReasons(const AnswerFacts &f, QList<Reason> &reasons)
 QString cacheSentence(const engine::Usage &u)
 {
     const QString had = u.cachedTokens == 0
-        ? trFacts("Nothing of the prompt was in the prefix cache")
-        : trFacts("The prefix cache had %1 of %2").arg(format::count(u.cachedTokens), tokens(u.promptTokens));
+        ? tr("Nothing of the prompt was in the prefix cache")
+        : tr("The prefix cache had %1 of %2").arg(format::count(u.cachedTokens), tokens(u.promptTokens));
     if (u.missPosition < 0)
         return had + u'.';
-    return trFacts("%1; the first token that differs from what was cached is number %2.")
+    return tr("%1; the first token that differs from what was cached is number %2.")
         .arg(had, format::count(u.missPosition + 1));
 }
 
@@ -134,9 +128,9 @@ void addPrefillReason(const AnswerFacts &f, QList<Reason> &reasons)
     const engine::Usage &u = f.usage;
     const int computed = std::max(0, u.promptTokens - u.cachedTokens);
     QString text =
-        trFacts("Reading the prompt took %1: %2 had to be computed").arg(ms(f.timings.prefillMs), tokens(computed));
+        tr("Reading the prompt took %1: %2 had to be computed").arg(ms(f.timings.prefillMs), tokens(computed));
     if (f.story.prefillSteps > 1)
-        text += trFacts(", in %1 steps").arg(format::count(f.story.prefillSteps));
+        text += tr(", in %1 steps").arg(format::count(f.story.prefillSteps));
     reasons << Reason{f.timings.prefillMs, text + QStringLiteral(". ") + cacheSentence(u)};
 }
 
@@ -144,16 +138,15 @@ void addLossReasons(const AnswerFacts &f, QList<Reason> &reasons)
 {
     const auto &s = f.story;
     QString lost = f.usage.preemptions == 1
-        ? trFacts("Its blocks were taken from it once, as the KV cache was full: %1 passed until it went on")
+        ? tr("Its blocks were taken from it once, as the KV cache was full: %1 passed until it went on")
               .arg(ms(s.preemptedMs))
-        : trFacts("Its blocks were taken from it %1 times, as the KV cache was full: %2 passed until it went on")
+        : tr("Its blocks were taken from it %1 times, as the KV cache was full: %2 passed until it went on")
               .arg(format::count(f.usage.preemptions), ms(s.preemptedMs));
     if (s.recomputedTokens > 0)
-        lost += trFacts(", and %1 were computed again").arg(tokens(s.recomputedTokens));
+        lost += tr(", and %1 were computed again").arg(tokens(s.recomputedTokens));
     reasons << Reason{f.usage.preemptions > 0 ? s.preemptedMs : 0, lost + u'.'}
-            << Reason{
-                   s.pausedMs,
-                   trFacts("It stood still for %1, as the number of sequences had been lowered.").arg(ms(s.pausedMs))};
+            << Reason{s.pausedMs,
+                      tr("It stood still for %1, as the number of sequences had been lowered.").arg(ms(s.pausedMs))};
 }
 
 void addDecodeReasons(const AnswerFacts &f, QList<Reason> &reasons)
@@ -162,30 +155,29 @@ void addDecodeReasons(const AnswerFacts &f, QList<Reason> &reasons)
     if (s.meanRows >= 1.5) {
         const double others = f.timings.decodeMs * (1 - 1 / s.meanRows); // at most: what is shared is not known
         reasons << Reason{others,
-                          trFacts("It shared its steps: %1 requests a step on average, at most %2.")
+                          tr("It shared its steps: %1 requests a step on average, at most %2.")
                               .arg(format::number(s.meanRows, 2), format::count(s.mostRows))};
     }
-    reasons << Reason{s.othersPrefillMs,
-                      trFacts("%1 of its steps also read prompts of others, %2.")
-                          .arg(ms(s.othersPrefillMs), tokens(s.othersPrefill))};
+    reasons << Reason{
+        s.othersPrefillMs,
+        tr("%1 of its steps also read prompts of others, %2.").arg(ms(s.othersPrefillMs), tokens(s.othersPrefill))};
     if (s.longestGapMs >= slowWaitMs)
-        reasons << Reason{
-            s.longestGapMs,
-            s.longestGapPrefill > 0
-                ? trFacts("The longest pause between two of its tokens was %1, in a step that also read %2 of "
-                          "other prompts.")
-                      .arg(ms(s.longestGapMs), tokens(s.longestGapPrefill))
-                : trFacts("The longest pause between two of its tokens was %1.").arg(ms(s.longestGapMs))};
+        reasons << Reason{s.longestGapMs,
+                          s.longestGapPrefill > 0
+                              ? tr("The longest pause between two of its tokens was %1, in a step that also read %2 of "
+                                   "other prompts.")
+                                    .arg(ms(s.longestGapMs), tokens(s.longestGapPrefill))
+                              : tr("The longest pause between two of its tokens was %1.").arg(ms(s.longestGapMs))};
 }
 
 QString headline(const AnswerFacts &f)
 {
-    QString text = f.timings.ttftMs > 0 ? trFacts("The first token came after %1").arg(ms(f.timings.ttftMs))
-                                        : trFacts("It ended after %1 without a token").arg(ms(f.timings.e2eMs));
+    QString text = f.timings.ttftMs > 0 ? tr("The first token came after %1").arg(ms(f.timings.ttftMs))
+                                        : tr("It ended after %1 without a token").arg(ms(f.timings.e2eMs));
     if (f.timings.tpotMs > 0)
-        text += trFacts(", then one every %1").arg(ms(f.timings.tpotMs));
+        text += tr(", then one every %1").arg(ms(f.timings.tpotMs));
     if (f.gapP95 > 0)
-        text += trFacts(" (P50 %1, P95 %2, longest %3)").arg(ms(f.gapP50), ms(f.gapP95), ms(f.story.longestGapMs));
+        text += tr(" (P50 %1, P95 %2, longest %3)").arg(ms(f.gapP50), ms(f.gapP95), ms(f.story.longestGapMs));
     return text + u'.';
 }
 
@@ -233,7 +225,7 @@ SlowVerdict whySlow(const AnswerFacts &f)
 {
     SlowVerdict verdict;
     verdict.slow = wasSlow(f);
-    verdict.sentences << (verdict.slow ? QString() : trFacts("This answer was not slow. ")) + headline(f);
+    verdict.sentences << (verdict.slow ? QString() : tr("This answer was not slow. ")) + headline(f);
     QList<Reason> reasons;
     addQueueReasons(f, reasons);
     addPrefillReason(f, reasons);
@@ -245,15 +237,15 @@ SlowVerdict whySlow(const AnswerFacts &f)
             verdict.sentences << reason.text;
     }
     if (f.story.hotSteps > 0)
-        verdict.sentences << trFacts("In %1 of its %2 steps heat had lowered the token budget, down to %3.")
+        verdict.sentences << tr("In %1 of its %2 steps heat had lowered the token budget, down to %3.")
                                  .arg(format::count(f.story.hotSteps), format::count(f.story.steps),
                                       tokens(f.story.hotBudget));
     for (const QString &notice : f.notices)
-        verdict.sentences << trFacts("Meanwhile: %1").arg(format::sentence(notice));
+        verdict.sentences << tr("Meanwhile: %1").arg(format::sentence(notice));
     if (verdict.sentences.size() > 1)
         return verdict;
     if (verdict.slow)
-        verdict.sentences << trFacts("Nothing held it up: this is the pace of this model on this machine.");
+        verdict.sentences << tr("Nothing held it up: this is the pace of this model on this machine.");
     else
         verdict.sentences << cacheSentence(f.usage);
     return verdict;

@@ -2,10 +2,10 @@
 #include "ui/chat/chat_dialogs.h"
 
 #include "ui/chat/markdown.h"
+#include "ui/translate.h"
 
 #include <QApplication>
 #include <QClipboard>
-#include <QCoreApplication>
 #include <QDesktopServices>
 #include <QDialog>
 #include <QDialogButtonBox>
@@ -17,11 +17,6 @@
 
 namespace ui {
 namespace {
-
-QString trDialog(const char *text)
-{
-    return QCoreApplication::translate("ui::ChatPage", text);
-}
 
 QLabel *plainLabel(const QString &text, QWidget *parent)
 {
@@ -52,17 +47,17 @@ void askToOpenLink(QWidget *parent, const QString &address)
     const QUrl url(address, QUrl::TolerantMode);
     // Encoded: a host in look-alike letters shows as what it is.
     const QString shown = QString::fromLatin1(url.toEncoded());
-    QDialog *dialog = makeDialog(parent, trDialog("Open a link"));
+    QDialog *dialog = makeDialog(parent, tr("Open a link"));
     dialog->setObjectName(QStringLiteral("linkQuestion"));
     dialog->setMinimumWidth(460);
-    dialog->layout()->addWidget(plainLabel(trDialog("This link leads to"), dialog));
+    dialog->layout()->addWidget(plainLabel(tr("This link leads to"), dialog));
     QLabel *target = plainLabel(shown, dialog);
     target->setObjectName(QStringLiteral("linkAddress"));
     target->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
     dialog->layout()->addWidget(target);
     auto *buttons = new QDialogButtonBox(QDialogButtonBox::Cancel, dialog);
-    QPushButton *open = buttons->addButton(trDialog("Open"), QDialogButtonBox::AcceptRole);
-    QPushButton *copy = buttons->addButton(trDialog("Copy address"), QDialogButtonBox::ActionRole);
+    QPushButton *open = buttons->addButton(tr("Open"), QDialogButtonBox::AcceptRole);
+    QPushButton *copy = buttons->addButton(tr("Copy address"), QDialogButtonBox::ActionRole);
     dialog->layout()->addWidget(buttons);
     QObject::connect(open, &QPushButton::clicked, dialog, [dialog, url] {
         QDesktopServices::openUrl(url);
@@ -90,7 +85,7 @@ void showSentences(QWidget *parent, const QString &title, const QStringList &sen
     }
     dialog->setAccessibleDescription(all.trimmed());
     auto *buttons = new QDialogButtonBox(QDialogButtonBox::Close, dialog);
-    QPushButton *copy = buttons->addButton(trDialog("Copy"), QDialogButtonBox::ActionRole);
+    QPushButton *copy = buttons->addButton(tr("Copy"), QDialogButtonBox::ActionRole);
     dialog->layout()->addWidget(buttons);
     QObject::connect(copy, &QPushButton::clicked, dialog, [all] { QApplication::clipboard()->setText(all); });
     QObject::connect(buttons, &QDialogButtonBox::rejected, dialog, &QDialog::reject);
@@ -102,15 +97,15 @@ void showSentences(QWidget *parent, const QString &title, const QStringList &sen
 
 void editSystemPrompt(QWidget *parent, const QString &prompt, const std::function<void(const QString &)> &accepted)
 {
-    QDialog *dialog = makeDialog(parent, trDialog("System prompt"));
+    QDialog *dialog = makeDialog(parent, tr("System prompt"));
     dialog->setObjectName(QStringLiteral("systemPrompt"));
     dialog->resize(560, 320);
     dialog->layout()->addWidget(
-        plainLabel(trDialog("Sent before the messages of this chat, from the next answer on."), dialog));
+        plainLabel(tr("Sent before the messages of this chat, from the next answer on."), dialog));
     auto *edit = new QPlainTextEdit(prompt, dialog);
-    edit->setAccessibleName(trDialog("System prompt"));
+    edit->setAccessibleName(tr("System prompt"));
     edit->setTabChangesFocus(true);
-    edit->setPlaceholderText(trDialog("For example: Answer in one short paragraph."));
+    edit->setPlaceholderText(tr("For example: Answer in one short paragraph."));
     dialog->layout()->addWidget(edit);
     auto *buttons = new QDialogButtonBox(QDialogButtonBox::Cancel | QDialogButtonBox::Ok, dialog);
     dialog->layout()->addWidget(buttons);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/chat/chat_document.h"
 
-#include <QCoreApplication>
+#include "ui/translate.h"
 
 #include <algorithm>
 #include <cmath>
@@ -33,11 +33,6 @@ bool isBlank(QStringView text)
     return std::all_of(text.begin(), text.end(), [](QChar c) { return c.isSpace(); });
 }
 
-QString trDocument(const char *text)
-{
-    return QCoreApplication::translate("ui::ChatView", text);
-}
-
 } // namespace
 
 bool hasReasoning(const ViewMessage &message)
@@ -53,14 +48,14 @@ bool isThinking(const ViewMessage &message)
 QString thoughtLabel(const ViewMessage &message)
 {
     if (isThinking(message))
-        return trDocument("Thinking…");
+        return tr("Thinking…");
     if (message.reasoningMs <= 0)
-        return trDocument("Reasoning");
+        return tr("Reasoning");
     const double seconds = message.reasoningMs / 1000;
     if (seconds < 59.95)
-        return trDocument("Thought for %1 s").arg(seconds, 0, 'f', 1);
+        return tr("Thought for %1 s").arg(seconds, 0, 'f', 1);
     const auto whole = std::llround(seconds);
-    return trDocument("Thought for %1 min %2 s").arg(whole / 60).arg(whole % 60);
+    return tr("Thought for %1 min %2 s").arg(whole / 60).arg(whole % 60);
 }
 
 double estimatedHeight(const Block &block, const ViewMessage &message)

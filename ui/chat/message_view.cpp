@@ -4,18 +4,12 @@
 #include "ui/chat/answer_facts.h"
 #include "ui/chat/tool_calls.h"
 #include "ui/format.h"
-
-#include <QCoreApplication>
+#include "ui/translate.h"
 
 #include <algorithm>
 
 namespace ui {
 namespace {
-
-QString trMessage(const char *text)
-{
-    return QCoreApplication::translate("ui::ChatPage", text);
-}
 
 MessageAction make(const char16_t *id, const QString &label)
 {
@@ -30,12 +24,12 @@ QStringList figuresOf(const MessageRecord &message)
     if (message.tokensPerSecond > 0)
         parts << format::number(message.tokensPerSecond) + QStringLiteral(" tok/s");
     if (message.completionTokens > 0)
-        parts << format::counted(message.completionTokens, trMessage("token"), trMessage("tokens"));
+        parts << format::counted(message.completionTokens, tr("token"), tr("tokens"));
     if (message.promptTokens > 0)
         parts << (message.cachedTokens > 0
-                      ? trMessage("prompt %1 (%2 cached)")
+                      ? tr("prompt %1 (%2 cached)")
                             .arg(format::count(message.promptTokens), format::count(message.cachedTokens))
-                      : trMessage("prompt %1").arg(format::count(message.promptTokens)));
+                      : tr("prompt %1").arg(format::count(message.promptTokens)));
     return parts;
 }
 
@@ -53,13 +47,13 @@ MessageNotice contextNotice(const MessageRecord &message, const MessageSurroundi
     const int used = message.promptTokens + message.completionTokens;
     notice.text = message.state == MessageState::Failed
         ? format::sentence(message.error)
-        : trMessage("The context is full, so the answer ends here: %1 of %2 tokens are used.")
+        : tr("The context is full, so the answer ends here: %1 of %2 tokens are used.")
               .arg(format::count(used), format::count(std::max(used, around.maxModelLen)));
-    notice.actions << make(action::continueInNewChat, trMessage("New chat with the last messages"))
-                   << make(action::shorten, trMessage("Shorten my last message"));
+    notice.actions << make(action::continueInNewChat, tr("New chat with the last messages"))
+                   << make(action::shorten, tr("Shorten my last message"));
     if (const int longer = longerContext(around); longer > 0)
         notice.actions << make(action::reloadLonger,
-                               trMessage("Reload with a context of %1 tokens").arg(format::count(longer)));
+                               tr("Reload with a context of %1 tokens").arg(format::count(longer)));
     return notice;
 }
 
@@ -77,13 +71,13 @@ MessageFooter footerOf(const MessageRecord &message, const MessageSurroundings &
     const bool user = message.role == u"user";
     QStringList parts = user ? QStringList() : figuresOf(message);
     if (message.state == MessageState::Stopped)
-        parts << trMessage("stopped");
+        parts << tr("stopped");
     else if (message.state == MessageState::Interrupted)
-        parts << trMessage("interrupted");
+        parts << tr("interrupted");
     else if (message.reason == u"length")
-        parts << trMessage("ended at max tokens");
+        parts << tr("ended at max tokens");
     if (around.notSaved)
-        parts << trMessage("not saved");
+        parts << tr("not saved");
     footer.text = parts.join(QStringLiteral("   "));
     if (around.variants > 1) {
         const QString place = QStringLiteral("%1/%2").arg(around.variant + 1).arg(around.variants);
@@ -91,11 +85,10 @@ MessageFooter footerOf(const MessageRecord &message, const MessageSurroundings &
                        << make(action::nextVariant, QStringLiteral("›"));
     }
     if (AnswerFacts::isSlow(message.facts))
-        footer.actions << make(action::why, trMessage("Why slow?"));
-    footer.actions << make(action::copy, trMessage("Copy"));
+        footer.actions << make(action::why, tr("Why slow?"));
+    footer.actions << make(action::copy, tr("Copy"));
     if (around.mayAsk)
-        footer.actions << (user ? make(action::edit, trMessage("Edit"))
-                                : make(action::regenerate, trMessage("Regenerate")));
+        footer.actions << (user ? make(action::edit, tr("Edit")) : make(action::regenerate, tr("Regenerate")));
     return footer;
 }
 
@@ -106,12 +99,12 @@ MessageNotice noticeOf(const MessageRecord &message, const MessageSurroundings &
     MessageNotice notice;
     if (message.state == MessageState::Failed) {
         notice.severity = MessageNotice::Severity::Error;
-        notice.text = message.error.isEmpty() ? trMessage("The answer failed without a reason.")
-                                              : format::sentence(message.error);
-        notice.actions << make(action::regenerate, trMessage("Try again"));
+        notice.text =
+            message.error.isEmpty() ? tr("The answer failed without a reason.") : format::sentence(message.error);
+        notice.actions << make(action::regenerate, tr("Try again"));
     } else if (message.state == MessageState::Interrupted) {
-        notice.text = trMessage("The program ended while this answer was written. What was saved of it is shown.");
-        notice.actions << make(action::regenerate, trMessage("Answer again"));
+        notice.text = tr("The program ended while this answer was written. What was saved of it is shown.");
+        notice.actions << make(action::regenerate, tr("Answer again"));
     }
     return notice;
 }
@@ -122,7 +115,7 @@ ViewMessage viewMessageOf(const MessageRecord &message, const MessageSurrounding
     view.id = message.id;
     const bool user = message.role == u"user";
     view.role = user ? ViewMessage::Role::User : ViewMessage::Role::Assistant;
-    view.sender = user ? trMessage("You") : message.model.isEmpty() ? trMessage("Model") : message.model;
+    view.sender = user ? tr("You") : message.model.isEmpty() ? tr("Model") : message.model;
     view.source = message.text;
     view.reasoning = message.reasoning;
     view.reasoningMs = message.reasoningMs;

@@ -2,8 +2,7 @@
 #include "ui/tune/comparison.h"
 
 #include "ui/format.h"
-
-#include <QCoreApplication>
+#include "ui/translate.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,11 +12,6 @@ namespace ui {
 namespace {
 
 constexpr int namedFigures = 3; // in a conclusion; the table has all of them
-
-QString trComparison(const char *text)
-{
-    return QCoreApplication::translate("ui::Comparison", text);
-}
 
 QString nameOf(const engine::LoadFigure &figure)
 {
@@ -44,7 +38,7 @@ struct ChangeScale {
 ChangeScale scaleOf(const FigureResult &result)
 {
     if (result.figure->unit == "share")
-        return {100, 1, trComparison("pt")};
+        return {100, 1, tr("pt")};
     const double before = result.difference ? result.difference->before : 0;
     if (result.figure->unit.empty() || before == 0)
         return {1, result.figure->unit.empty() ? 1 : 3, {}};
@@ -85,7 +79,7 @@ QString listOf(const std::vector<FigureResult> &results, FigureResult::Verdict v
     }
     QString text = names.join(QStringLiteral(", "));
     if (more > 0)
-        text = trComparison("%1 and %2 more").arg(text, format::count(more));
+        text = tr("%1 and %2 more").arg(text, format::count(more));
     return text;
 }
 
@@ -136,8 +130,7 @@ QString valueText(const engine::LoadFigure &figure, double value)
     if (figure.unit == "share")
         return format::percent(value);
     if (figure.unit == "ms")
-        return value >= 999.5 ? trComparison("%1 s").arg(format::number(value / 1000))
-                              : trComparison("%1 ms").arg(format::number(value));
+        return value >= 999.5 ? tr("%1 s").arg(format::number(value / 1000)) : tr("%1 ms").arg(format::number(value));
     if (figure.unit.empty())
         return value == std::round(value) ? format::count(qint64(value)) : QString::number(value, 'f', 1);
     return withUnit(format::number(value), QString::fromUtf8(figure.unit.data(), qsizetype(figure.unit.size())));
@@ -147,24 +140,23 @@ QString changeText(const FigureResult &result)
 {
     if (!result.difference)
         return {};
-    return result.difference->interval && !result.difference->seen() ? trComparison("no difference seen")
-                                                                     : plainChange(result);
+    return result.difference->interval && !result.difference->seen() ? tr("no difference seen") : plainChange(result);
 }
 
 QString intervalText(const FigureResult &result)
 {
     if (!result.difference) {
         if (!result.alone)
-            return trComparison("n/a");
-        return trComparison("%1 to %2")
+            return tr("n/a");
+        return tr("%1 to %2")
             .arg(valueText(*result.figure, result.alone->low), valueText(*result.figure, result.alone->high));
     }
     if (!result.difference->interval)
-        return trComparison("n/a");
+        return tr("n/a");
     const ChangeScale scale = scaleOf(result);
     const engine::Interval &interval = *result.difference->interval;
-    return withUnit(trComparison("%1 … %2").arg(signedText(interval.low * scale.factor, scale.decimals),
-                                                signedText(interval.high * scale.factor, scale.decimals)),
+    return withUnit(tr("%1 … %2").arg(signedText(interval.low * scale.factor, scale.decimals),
+                                      signedText(interval.high * scale.factor, scale.decimals)),
                     scale.unit);
 }
 
@@ -172,30 +164,29 @@ QString sentenceOf(const FigureResult &result)
 {
     const QString name = nameOf(*result.figure);
     if (!result.difference)
-        return trComparison("%1: %2, 95 % interval %3")
-            .arg(name, valueText(*result.figure, result.mean), intervalText(result));
-    const QString values = trComparison("%1: before %2, after %3")
+        return tr("%1: %2, 95 % interval %3").arg(name, valueText(*result.figure, result.mean), intervalText(result));
+    const QString values = tr("%1: before %2, after %3")
                                .arg(name, valueText(*result.figure, result.difference->before),
                                     valueText(*result.figure, result.difference->after));
-    const QString interval = trComparison("95 % interval %1").arg(intervalText(result));
+    const QString interval = tr("95 % interval %1").arg(intervalText(result));
     switch (result.verdict()) {
     case FigureResult::Verdict::Better:
-        return trComparison("%1, better by %2, %3").arg(values, plainChange(result), interval);
+        return tr("%1, better by %2, %3").arg(values, plainChange(result), interval);
     case FigureResult::Verdict::Worse:
-        return trComparison("%1, worse by %2, %3").arg(values, plainChange(result), interval);
+        return tr("%1, worse by %2, %3").arg(values, plainChange(result), interval);
     case FigureResult::Verdict::None:
         break;
     }
-    return trComparison("%1, %2, %3").arg(values, changeText(result), interval);
+    return tr("%1, %2, %3").arg(values, changeText(result), interval);
 }
 
 QString conclusionOf(const Comparison &comparison)
 {
     const std::vector<FigureResult> results = figuresOf(comparison);
     if (!comparison.paired)
-        return trComparison("Measured with these settings; move a knob and run it again to compare.");
+        return tr("Measured with these settings; move a knob and run it again to compare.");
     if (comparison.roundsBefore.size() < 2)
-        return trComparison("One pair of rounds says nothing about chance; run more rounds.");
+        return tr("One pair of rounds says nothing about chance; run more rounds.");
     const QString better = listOf(results, FigureResult::Verdict::Better);
     const QString worse = listOf(results, FigureResult::Verdict::Worse);
     const auto unseen = std::count_if(results.begin(), results.end(), [](const FigureResult &result) {
@@ -203,14 +194,13 @@ QString conclusionOf(const Comparison &comparison)
     });
     QStringList sentences;
     if (!better.isEmpty())
-        sentences << trComparison("Better: %1.").arg(better);
+        sentences << tr("Better: %1.").arg(better);
     if (!worse.isEmpty())
-        sentences << trComparison("Worse: %1.").arg(worse);
+        sentences << tr("Worse: %1.").arg(worse);
     if (sentences.isEmpty())
-        sentences << trComparison("No difference seen in any figure.");
+        sentences << tr("No difference seen in any figure.");
     else if (unseen > 0)
-        sentences << trComparison("No difference seen in %1.")
-                         .arg(format::counted(unseen, trComparison("figure"), trComparison("figures")));
+        sentences << tr("No difference seen in %1.").arg(format::counted(unseen, tr("figure"), tr("figures")));
     return sentences.join(u' ');
 }
 

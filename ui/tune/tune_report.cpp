@@ -3,10 +3,10 @@
 
 #include "ui/parameters.h"
 #include "ui/theme.h"
+#include "ui/translate.h"
 #include "ui/tune/live_settings.h"
 #include "ui/widgets/knob_slider.h"
 
-#include <QCoreApplication>
 #include <QLocale>
 #include <QPainter>
 
@@ -16,11 +16,6 @@
 namespace ui {
 
 namespace {
-
-QString trReport(const char *text)
-{
-    return QCoreApplication::translate("ui::TuneReport", text);
-}
 
 QString fromView(std::string_view text)
 {
@@ -50,7 +45,7 @@ QString settingText(const engine::ParameterSpec &spec, double asked, double effe
 {
     const QString text = KnobSlider::textOf(spec, asked);
     const QString real = KnobSlider::textOf(spec, effective);
-    return text == real ? text : trReport("%1 (in force %2)").arg(text, real);
+    return text == real ? text : tr("%1 (in force %2)").arg(text, real);
 }
 
 QString outcomeText(const Comparison &c)
@@ -59,9 +54,9 @@ QString outcomeText(const Comparison &c)
         return {};
     switch (c.outcome) {
     case Comparison::Outcome::Kept:
-        return trReport("The settings after were kept.");
+        return tr("The settings after were kept.");
     case Comparison::Outcome::Reverted:
-        return trReport("The settings before were asked for again.");
+        return tr("The settings before were asked for again.");
     case Comparison::Outcome::Open:
         break;
     }
@@ -71,25 +66,23 @@ QString outcomeText(const Comparison &c)
 QString methodText(const Comparison &c)
 {
     if (!c.paired)
-        return trReport(
-                   "%1 rounds of the same requests. The interval holds the mean with 95 % confidence (Student's t over "
-                   "the rounds).")
+        return tr("%1 rounds of the same requests. The interval holds the mean with 95 % confidence (Student's t over "
+                  "the rounds).")
             .arg(c.roundsBefore.size());
-    return trReport(
-               "%1 pairs of rounds, before and after in turn; lengths are the same in every round, tokens are new, so "
-               "that no round profits from the cache of another. The interval holds the change of the mean with 95 % "
-               "confidence (Student's t over the pairs), for each figure by itself; where it holds 0, no difference is "
-               "seen.")
+    return tr("%1 pairs of rounds, before and after in turn; lengths are the same in every round, tokens are new, so "
+              "that no round profits from the cache of another. The interval holds the change of the mean with 95 % "
+              "confidence (Student's t over the pairs), for each figure by itself; where it holds 0, no difference is "
+              "seen.")
         .arg(c.roundsBefore.size());
 }
 
 QStringList headLines(const Comparison &c)
 {
     QStringList lines;
-    lines << trReport("Model: %1 (%2)").arg(c.model, c.machine);
-    lines << trReport("Time: %1").arg(c.time.toString(Qt::ISODate));
-    lines << trReport("Workload: %1").arg(workloadText(c.workload));
-    lines << (c.paired ? trReport("Change: %1").arg(liveChangeText(c.before, c.after)) : trReport("Change: none"));
+    lines << tr("Model: %1 (%2)").arg(c.model, c.machine);
+    lines << tr("Time: %1").arg(c.time.toString(Qt::ISODate));
+    lines << tr("Workload: %1").arg(workloadText(c.workload));
+    lines << (c.paired ? tr("Change: %1").arg(liveChangeText(c.before, c.after)) : tr("Change: none"));
     return lines;
 }
 
@@ -109,9 +102,9 @@ QString markdownRow(const QStringList &cells)
 
 QString markdownSettings(const Comparison &c)
 {
-    QString out = c.paired ? markdownRow({trReport("setting"), trReport("before"), trReport("after")})
-            + QStringLiteral("| --- | --- | --- |\n")
-                           : markdownRow({trReport("setting"), trReport("value")}) + QStringLiteral("| --- | --- |\n");
+    QString out = c.paired
+        ? markdownRow({tr("setting"), tr("before"), tr("after")}) + QStringLiteral("| --- | --- | --- |\n")
+        : markdownRow({tr("setting"), tr("value")}) + QStringLiteral("| --- | --- |\n");
     for (const SettingRow &row : settingsOf(c)) {
         QStringList cells{fromView(row.spec->label), settingText(*row.spec, row.before, row.effectiveBefore)};
         if (c.paired)
@@ -124,7 +117,7 @@ QString markdownSettings(const Comparison &c)
 QString markdownFigures(const Comparison &c)
 {
     const ComparisonHeads heads = tableHeads(c);
-    QStringList titles{trReport("figure"), heads.before};
+    QStringList titles{tr("figure"), heads.before};
     if (c.paired)
         titles << heads.after << heads.change;
     titles << heads.interval;
@@ -214,18 +207,17 @@ std::optional<engine::Interval> relativeGain(const FigureResult &result)
 
 QString reportMarkdown(const Comparison &c)
 {
-    QString out = QStringLiteral("# %1\n\n")
-                      .arg(c.paired ? trReport("Lathe: before and after") : trReport("Lathe: a measurement"));
+    QString out = QStringLiteral("# %1\n\n").arg(c.paired ? tr("Lathe: before and after") : tr("Lathe: a measurement"));
     for (const QString &line : headLines(c))
         out += QStringLiteral("- %1\n").arg(line);
     out += QStringLiteral("\n%1 %2\n\n")
                .arg(conclusionOf(c), outcomeText(c))
                .replace(QStringLiteral(" \n"), QStringLiteral("\n"));
-    out += QStringLiteral("## %1\n\n").arg(trReport("Figures")) + markdownFigures(c);
+    out += QStringLiteral("## %1\n\n").arg(tr("Figures")) + markdownFigures(c);
     out += QStringLiteral("\n%1\n").arg(methodText(c));
-    out += QStringLiteral("\n## %1\n\n").arg(trReport("Settings")) + markdownSettings(c);
+    out += QStringLiteral("\n## %1\n\n").arg(tr("Settings")) + markdownSettings(c);
     if (!c.notes.isEmpty())
-        out += QStringLiteral("\n## %1\n\n- %2\n").arg(trReport("Notes"), c.notes.join(QStringLiteral("\n- ")));
+        out += QStringLiteral("\n## %1\n\n- %2\n").arg(tr("Notes"), c.notes.join(QStringLiteral("\n- ")));
     return out;
 }
 
@@ -258,8 +250,8 @@ QString reportCsv(const Comparison &c)
 ComparisonHeads tableHeads(const Comparison &c)
 {
     if (!c.paired)
-        return {trReport("mean"), {}, {}, trReport("95 % interval")};
-    return {trReport("before"), trReport("after"), trReport("change"), trReport("95 % interval")};
+        return {tr("mean"), {}, {}, tr("95 % interval")};
+    return {tr("before"), tr("after"), tr("change"), tr("95 % interval")};
 }
 
 QList<ComparisonRow> tableRows(const Comparison &c)
@@ -312,7 +304,7 @@ QImage reportImage(Theme &theme, const Comparison &c)
     painter.setFont(title);
     painter.setPen(theme.tokens().text);
     painter.drawText(QRect(0, 0, room.width(), 28), Qt::AlignLeft | Qt::AlignVCenter,
-                     c.paired ? trReport("Before and after") : trReport("A measurement"));
+                     c.paired ? tr("Before and after") : tr("A measurement"));
     painter.setFont(body);
     painter.setPen(theme.tokens().muted);
     int y = 34;

@@ -4,8 +4,7 @@
 #include "engine/api/events.h"
 #include "ui/format.h"
 #include "ui/settings.h"
-
-#include <QCoreApplication>
+#include "ui/translate.h"
 
 #include <array>
 
@@ -52,11 +51,6 @@ int *fieldOf(Workload &workload, std::string_view key)
 QString storeKey(const ParameterSpec &spec)
 {
     return QStringLiteral("workload/") + QString::fromUtf8(spec.key.data(), qsizetype(spec.key.size()));
-}
-
-QString trWorkload(const char *text)
-{
-    return QCoreApplication::translate("ui::Workload", text);
 }
 
 /// The ends of the lengths that are drawn around a mean.
@@ -112,12 +106,12 @@ QString workloadText(const Workload &workload)
 {
     const auto [promptFrom, promptTo] = ends(workload.promptTokens);
     const auto [outputFrom, outputTo] = ends(workload.outputTokens);
-    QString text = trWorkload("%1 requests, %2 at a time, prompts of %3 to %4 tokens, answers of %5 to %6, seed %7")
+    QString text = tr("%1 requests, %2 at a time, prompts of %3 to %4 tokens, answers of %5 to %6, seed %7")
                        .arg(format::count(workload.requests), format::count(workload.clients),
                             format::count(promptFrom), format::count(promptTo), format::count(outputFrom),
                             format::count(outputTo), QString::number(workload.seed));
     if (workload.sharedPrefix > 0)
-        text += trWorkload(", %1 shared tokens before each prompt").arg(format::count(workload.sharedPrefix));
+        text += tr(", %1 shared tokens before each prompt").arg(format::count(workload.sharedPrefix));
     return text;
 }
 
@@ -126,9 +120,8 @@ QString workloadFault(const Workload &workload, const engine::ModelInfo &model)
     const int context = model.effective.maxModelLen;
     if (context <= 0 || workload.longest() < context) // a prompt needs room for one token more
         return {};
-    return trWorkload(
-               "The longest request of this workload takes %1 tokens and the context holds %2; make prompts or answers "
-               "shorter.")
+    return tr("The longest request of this workload takes %1 tokens and the context holds %2; make prompts or answers "
+              "shorter.")
         .arg(format::count(workload.longest()), format::count(context));
 }
 
