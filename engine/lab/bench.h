@@ -51,7 +51,8 @@ struct BenchRow {
 void runBench(RequestRunner &runner, Engine &engine, const ModelInfo &info, const BenchOptions &options,
               const std::function<void(const BenchRow &)> &onRow, std::stop_token stop);
 
-/// Bytes a second that `threads` threads read from memory together, best of several passes over 512 MiB.
+/// Bytes a second that `threads` threads read from memory together: best of several passes over 512 MiB in huge pages,
+/// half of which fetch lines ahead.
 [[nodiscard]] double measureReadBandwidth(int threads);
 
 } // namespace engine
