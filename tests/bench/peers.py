@@ -5,7 +5,7 @@
     peers.py run RESULTS SIDE MODEL NAME PROGRAM ARGUMENTS...   lines of JSON, wall time, largest resident memory
     peers.py memory RESULTS SIDE MODEL NAME PROCESS             the largest resident memory so far of a process
     peers.py wait URL                                           until it answers
-    peers.py table RESULTS                                      medians of both sides, for README
+    peers.py table RESULTS                                      medians of all sides, for README
 """
 import collections
 import json
@@ -18,6 +18,7 @@ import urllib.error
 import urllib.request
 
 START_SECONDS = 120
+PEERS = {"theirs": "llama.cpp", "openvino": "OpenVINO GenAI"}
 
 
 def add(path, side, model, name, row):
@@ -73,6 +74,8 @@ def figures(side, name, row):
         yield "chats: output tokens/s", row["output_throughput"], False, None
         yield "chats: TTFT P95, ms", row["ttft_ms"]["p95"], True, None
         yield "chats: ITL P95, ms", row["itl_ms"]["p95"], True, None
+    elif side == "openvino":
+        yield row["test"] + ", tokens/s", row["tokens_per_second"], False, None
     elif side == "ours":
         share = row["peak_fraction"] if row["test"].startswith("pp") else row["roofline_fraction"]
         deep = f" behind {row['depth']}" if name == "depth" else ""
@@ -86,27 +89,38 @@ def figures(side, name, row):
         yield f"tg{row['n_gen']}{deep}, tokens/s", row["avg_ts"], False, None
 
 
-def table(path):
-    found = collections.defaultdict(lambda: {"ours": [], "theirs": [], "less": False, "share": []})
+def read(path):
+    found = collections.defaultdict(lambda: {"values": collections.defaultdict(list), "less": False, "share": []})
     with open(path, encoding="utf-8") as lines:
         for line in lines:
             side, model, name, text = line.rstrip("\n").split("\t", 3)
             for test, value, less, share in figures(side, name, json.loads(text)):
                 cell = found[model, test]
-                cell[side].append(value)
+                cell["values"][side].append(value)
                 cell["less"] = less
                 if share is not None:
                     cell["share"].append(share)
-    print("| model | test | Lathe | llama.cpp | times better | share of the roof |")
+    return found
+
+
+def table_beside(found, side):
+    print(f"| model | test | Lathe | {PEERS[side]} | times better | share of the roof |")
     print("|---|---|---|---|---|---|")
     for (model, test), cell in found.items():
-        if not cell["ours"] or not cell["theirs"]:
+        if not cell["values"]["ours"] or not cell["values"][side]:
             continue
-        ours, theirs = statistics.median(cell["ours"]), statistics.median(cell["theirs"])
+        ours, theirs = statistics.median(cell["values"]["ours"]), statistics.median(cell["values"][side])
         ratio = theirs / ours if cell["less"] else ours / theirs
         share = f"{100 * statistics.median(cell['share']):.0f} %" if cell["share"] else "-"
         print(f"| {model} | {test} | {ours:.1f} | {theirs:.1f} | {ratio:.2f} | {share} |")
     print()
+
+
+def table(path):
+    found = read(path)
+    for side in PEERS:
+        if any(cell["values"][side] for cell in found.values()):
+            table_beside(found, side)
     print("Share of the roof: of the measured read bandwidth for decode, of the instructions' measured peak for prefill.")
     return None
 

@@ -5,7 +5,8 @@
 # MODEL is a .gguf file, or synthetic-1b:TYPE, a Llama of random weights that synthetic_llama.py writes to SYNTHETIC_DIR
 # (default: a temporary folder, removed in the end). PEERS_FOLDER holds llama-bench, llama-batched-bench and, for chats,
 # llama-server. Both sides take turns, so that what else the machine does meets both alike; a figure is the median of
-# ROUNDS (5) rounds. What can be set, and skipped by an empty value where it says so:
+# ROUNDS (5) rounds. OpenVINO GenAI takes part in prefill and decode where PYTHON (python3) has its package. What can be
+# set, and skipped by an empty value where it says so:
 #   THREADS  all cores
 #   PROMPT   512, tokens of the prefill
 #   OUTPUT   128, tokens of the decode
@@ -30,6 +31,7 @@ for program in "$lathe" "$peers/llama-bench" "$peers/llama-batched-bench"; do
     [ -x "$program" ] || fail "$program is no program"
 done
 
+python=${PYTHON:-python3}
 rounds=${ROUNDS:-5}
 threads=${THREADS:-$(nproc)}
 prompt=${PROMPT:-512}
@@ -48,6 +50,10 @@ if [ -n "$chats" ] && ! [ -x "$peers/llama-server" ]; then
     echo "peers.sh: left out: chats, as $peers has no llama-server" >&2
     chats=
 fi
+
+has_package() {
+    "$python" -c "import $1" 2> /dev/null
+}
 
 models=()
 for model in "$@"; do
@@ -82,11 +88,18 @@ chat_load() {
 }
 
 for model in "${models[@]}"; do
+    openvino=$(has_package openvino_genai && echo yes || true)
     for ((round = 1; round <= rounds; ++round)); do
         echo "$(basename "$model"): round $round of $rounds" >&2
         record ours "$model" bench "$lathe" bench "$model" -p "$prompt" -n "$output" -r 1 --threads "$threads" --json -q
         record theirs "$model" bench "$peers/llama-bench" -m "$model" -p "$prompt" -n "$output" -r 1 -t "$threads" \
             -o jsonl
+        # It reads some types and models only.
+        if [ -n "$openvino" ] && ! python3 "$here/peers.py" run "$results" openvino "$model" bench "$python" \
+            "$here/peer_openvino.py" "$model" "$prompt" "$output" "$threads"; then
+            echo "peers.sh: left out: openvino_genai with $(basename "$model")" >&2
+            openvino=
+        fi
         # bench has a large buffer of its own, for the bandwidth
         record ours "$model" memory "$lathe" generate "$model" --ids "$(yes 5 | head -n "$prompt" | paste -sd,)" \
             -n 32 --temperature 0 --ignore-eos --threads "$threads" -q
@@ -118,11 +131,10 @@ for model in "${models[@]}"; do
 done
 
 python3 "$here/peers.py" table "$results"
-# What could stand beside them, by name: python packages of other engines.
 for peer in openvino_genai vllm ctranslate2; do
-    if python3 -c "import $peer" 2> /dev/null; then
+    if ! has_package "$peer"; then
+        echo "not measured: $peer, which $python does not have here" >&2
+    elif [ "$peer" != openvino_genai ]; then
         echo "not measured: $peer, which is installed here, but has no run in this script" >&2
-    else
-        echo "not measured: $peer, which is not installed here" >&2
     fi
 done
