@@ -123,7 +123,7 @@ void TestCudaDense::sameProducts_data()
 {
     QTest::addColumn<int>("type");
     for (const DType type : {DType::Q4_0, DType::Q8_0, DType::Q4_K, DType::Q6_K, DType::F16, DType::INT4, DType::NF4})
-        if (shared_data::fullTier() || type == DType::Q4_0 || (type == DType::Q4_K && !device_rig::smallOnly()))
+        if (shared_data::fullTier() || type == DType::Q4_0 || type == DType::Q4_K)
             QTest::addRow("%s", info(type).name.data()) << int(type);
 }
 
@@ -131,6 +131,8 @@ void TestCudaDense::sameProducts_data()
 void TestCudaDense::sameProducts()
 {
     QFETCH(int, type);
+    if (device_rig::smallOnly())
+        QSKIP("of the full tier (LATHE_TEST_TIER=full) under TSan; insideACapturedStep launches the same kernels");
     constexpr int rows = 128;
     const int columns = columnsOf();
     const Weight first = kernel_data::randomWeight(static_cast<DType>(type), 40, columns, 1);
@@ -141,7 +143,7 @@ void TestCudaDense::sameProducts()
     const auto kernelsAlone = cuda::makeCudaOps(cuda::makeSimtRuntime({}));
     std::vector<std::string> notes;
     const auto ops = opsWith(FAKE_CUBLASLT, &notes);
-    for (const bool add : device_rig::smallOnly() ? std::vector{true} : std::vector{false, true}) {
+    for (const bool add : {false, true}) {
         const int before = countOf("fakeCublasLtProducts");
         const std::vector<float> found = linearOf(*ops, parts, x, rows, bias.data(), add);
         QCOMPARE(countOf("fakeCublasLtProducts"), before + 3); // pieces of 40 features
@@ -209,6 +211,8 @@ void TestCudaDense::insideACapturedStep()
         step();
         stream->synchronize();
         QCOMPARE(countOf("fakeCublasLtProducts"), before + (i + 1) * pieces);
+        if (i == 0 && device_rig::smallOnly())
+            continue; // the replayed step alone, as the kernels take half a minute there
         const std::string wrong = device_rig::compareRows(
             out, linearOf(*kernelsAlone, {weight.part()}, x, rows, bias.data(), false), features, 1e-11);
         QVERIFY2(wrong.empty(), wrong.c_str());

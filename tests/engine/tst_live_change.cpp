@@ -90,7 +90,7 @@ private slots:
         if (tiny().isEmpty())
             QSKIP("needs the model: tiny/models/llama/llama-f16.gguf");
         constexpr int chats = 16;
-        const int wanted = shared_data::fewCases() ? 25 : 100;
+        const int wanted = shared_data::fewCases() ? 12 : 100;
         std::vector<Request> requests;
         for (int i = 0; i < chats; ++i)
             requests.push_back(chat(i, 40, 300));
