@@ -51,7 +51,7 @@ need_packages() {
         || die "these packages are needed and apt-get could not install them, see above: ${missing[*]}"
 }
 
-# Configures and builds one preset: build_preset NAME [target...]
+# Configures, with `configure_options` where a script sets them, and builds one preset: build_preset NAME [target...]
 build_preset() {
     local preset=$1
     shift
@@ -60,7 +60,7 @@ build_preset() {
     else
         say "Building $preset (for the first time: some minutes on two cores)"
     fi
-    cmake --preset "$preset" >"build/$preset.configure.log" 2>&1 || { tail -30 "build/$preset.configure.log" >&2; die "configuring $preset failed, see above"; }
+    cmake --preset "$preset" ${configure_options[@]+"${configure_options[@]}"} >"build/$preset.configure.log" 2>&1 || { tail -30 "build/$preset.configure.log" >&2; die "configuring $preset failed, see above"; }
     cmake --build --preset "$preset" -j "$jobs" ${@:+--target "$@"} || die "building $preset failed, see above"
 }
 mkdir -p build

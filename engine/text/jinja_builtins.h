@@ -44,7 +44,7 @@ void checkMemberName(std::string_view name);
 /// The value that a dotted path ("a.b.0") or an integer leads to.
 [[nodiscard]] Value followPath(Interpreter &owner, const Value &value, const Value &path);
 
-/// The date and time that strftime_now formats. `frozen` is YYYY-MM-DD[Thh:mm:ss], or empty for now.
+/// The date and time that strftime_now formats. `frozen` is YYYY-MM-DD[Thh:mm:ss], or empty for the current time.
 /// \throws Fault
 [[nodiscard]] std::string formatTime(Heap &heap, std::string_view format, const std::string &frozen);
 

@@ -55,6 +55,8 @@ has_package() {
     "$python" -c "import $1" 2> /dev/null
 }
 
+has_openvino=$(has_package openvino_genai && echo yes || true)
+
 models=()
 for model in "$@"; do
     if [[ $model == synthetic-*:* ]]; then
@@ -88,7 +90,7 @@ chat_load() {
 }
 
 for model in "${models[@]}"; do
-    openvino=$(has_package openvino_genai && echo yes || true)
+    openvino=$has_openvino
     for ((round = 1; round <= rounds; ++round)); do
         echo "$(basename "$model"): round $round of $rounds" >&2
         record ours "$model" bench "$lathe" bench "$model" -p "$prompt" -n "$output" -r 1 --threads "$threads" --json -q

@@ -36,7 +36,7 @@ public:
     void start(const Workload &workload);
     /// Ends after the requests under way are cancelled; whole pairs of rounds count.
     void stop();
-    /// What is asked for now becomes "before".
+    /// The values that are asked for become "before".
     void keep();
     /// Asks for the live values of before again.
     void revert();
