@@ -13,6 +13,7 @@ void checkKvLayer(const KvLayer &layer)
     CHECK(layer.data != nullptr && isKvType(layer.keyType) && isKvType(layer.valueType));
     CHECK(!layer.keysOnly || layer.keyType == layer.valueType);
     CHECK(layer.blocks > 0 && layer.kvHeads > 0 && layer.headDim > 0);
+    CHECK(layer.bytesToNextBlock() >= layer.blockBytes());
     CHECK(layer.blockTokens >= 8 && (layer.blockTokens & (layer.blockTokens - 1)) == 0);
 }
 

@@ -118,7 +118,7 @@ std::size_t KvLayer::blockBytes() const
 std::byte *KvLayer::keys(int block, int head) const
 {
     const auto rows = static_cast<std::size_t>(head) * static_cast<std::size_t>(blockTokens);
-    return data + static_cast<std::size_t>(block) * blockBytes() + rows * keyRowBytes();
+    return data + static_cast<std::size_t>(block) * bytesToNextBlock() + rows * keyRowBytes();
 }
 
 std::byte *KvLayer::values(int block, int head) const
@@ -126,7 +126,7 @@ std::byte *KvLayer::values(int block, int head) const
     if (keysOnly)
         return keys(block, head);
     const auto rows = static_cast<std::size_t>(head) * static_cast<std::size_t>(blockTokens);
-    return data + static_cast<std::size_t>(block) * blockBytes() + planeBytes(*this, keyRowBytes())
+    return data + static_cast<std::size_t>(block) * bytesToNextBlock() + planeBytes(*this, keyRowBytes())
         + rows * valueRowBytes();
 }
 

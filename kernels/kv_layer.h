@@ -33,10 +33,13 @@ struct KvLayer {
     int blockTokens = 0; ///< a power of two, at least 8
     int headDim = 0;
     bool keysOnly = false;
+    /// Bytes from one block to the next; 0: they follow one another. Between them lie the same blocks of other layers.
+    std::size_t blockStride = 0;
 
     [[nodiscard]] std::size_t keyRowBytes() const { return kvRowBytes(keyType, headDim); }
     [[nodiscard]] std::size_t valueRowBytes() const { return kvRowBytes(valueType, headDim); }
     [[nodiscard]] std::size_t blockBytes() const;
+    [[nodiscard]] std::size_t bytesToNextBlock() const { return blockStride != 0 ? blockStride : blockBytes(); }
     /// First row of a head in a block; the rows of later tokens follow.
     [[nodiscard]] std::byte *keys(int block, int head) const;
     /// The same of values; with keysOnly these are the keys.

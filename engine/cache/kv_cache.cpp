@@ -51,11 +51,16 @@ KvCache::KvCache(const KvShape &shape, int blocks, kernels::Ops &ops, int window
     CHECK(windowBlocks >= (shape.windowLayers() > 0 ? 1 : 0));
     CHECK(!shape.keysOnly || shape.types.keys == shape.types.values);
     const std::size_t blockBytes = shape.layerAt(nullptr, 1).blockBytes();
-    m_layers.reserve(static_cast<std::size_t>(shape.layers));
+    for (int i = 0; i < shape.layers; ++i) {
+        std::size_t &stride = m_strides[holdsWindow(i) ? 1 : 0];
+        m_starts.push_back(stride);
+        stride += blockBytes;
+    }
     try {
-        for (int i = 0; i < shape.layers; ++i)
-            m_layers.push_back(
-                ops.allocate(blockBytes * static_cast<std::size_t>(holdsWindow(i) ? windowBlocks : blocks)));
+        if (m_strides[0] > 0)
+            m_context = ops.allocate(m_strides[0] * static_cast<std::size_t>(blocks));
+        if (m_strides[1] > 0)
+            m_window = ops.allocate(m_strides[1] * static_cast<std::size_t>(windowBlocks));
     } catch (const kernels::Error &error) {
         if (error.code() != kernels::ErrorCode::OutOfMemory)
             throw;
@@ -91,8 +96,12 @@ bool KvCache::holdsWindow(int layer) const
 kernels::KvLayer KvCache::layer(int layer)
 {
     CHECK(layer >= 0 && layer < m_shape.layers);
-    return m_shape.layerAt(m_layers[static_cast<std::size_t>(layer)]->data(),
-                           holdsWindow(layer) ? m_windowBlocks : m_blocks);
+    const bool window = holdsWindow(layer);
+    kernels::KvLayer view =
+        m_shape.layerAt((window ? m_window : m_context)->data(), window ? m_windowBlocks : m_blocks);
+    view.data += m_starts[static_cast<std::size_t>(layer)];
+    view.blockStride = m_strides[window ? 1 : 0];
+    return view;
 }
 
 void KvCache::copyBlock(const BlockCopy &copy, kernels::Stream &stream)

@@ -38,16 +38,17 @@ struct KvShape {
     [[nodiscard]] std::size_t bytes(const KvSizes &sizes) const;
     /// Bytes of one token over all layers.
     [[nodiscard]] std::size_t bytesPerToken() const { return bytesPerBlock() / static_cast<std::size_t>(blockTokens); }
-    /// One layer of `blocks` blocks at `data`.
+    /// One layer of `blocks` blocks at `data`, which follow one another.
     [[nodiscard]] kernels::KvLayer layerAt(std::byte *data, int blocks) const;
     bool operator==(const KvShape &) const = default;
 };
 
 /// Paged key/value storage of one rank.
 ///
-/// A layer is one stretch of memory, laid out as kernels::KvLayer says. KvCache owns the bytes; who uses which block is
-/// known to BlockManager alone. Memory is committed by the system page by page as blocks are first written; until then
-/// it reads as zero.
+/// The same block of all layers of a kind lies in one stretch of memory, each laid out as kernels::KvLayer says: a
+/// short chat then touches few pages, so they can be huge ones, and a block is copied at once. KvCache owns the bytes;
+/// who uses which block is known to BlockManager alone. Memory is committed by the system page by page as blocks are
+/// first written; until then it reads as zero.
 ///
 /// Thread: the rank's worker only.
 /// Source: Kwon et al. 2023, arXiv:2309.06180, section 4 (PagedAttention).
@@ -83,7 +84,10 @@ private:
     int m_blocks = 0;
     int m_windowBlocks = 0;
     kernels::Ops &m_ops;
-    std::vector<std::unique_ptr<kernels::Buffer>> m_layers;
+    std::vector<std::size_t> m_starts; ///< [layers], bytes in front of a layer in each block of its kind
+    std::size_t m_strides[2] = {0, 0}; ///< bytes of a block over all layers with context, and over those with a window
+    std::unique_ptr<kernels::Buffer> m_context;
+    std::unique_ptr<kernels::Buffer> m_window; ///< of layers that hold only a window; none without such
 };
 
 } // namespace engine

@@ -2,12 +2,12 @@
 #include "kernels/cpu/aligned_memory.h"
 
 #include "kernels/error.h"
+#include "kernels/host_pages.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
-#include <sys/mman.h>
 
 namespace kernels {
 
@@ -22,23 +22,10 @@ std::size_t roundUp(std::size_t bytes, std::size_t unit)
     return (bytes + unit - 1) / unit * unit;
 }
 
-[[noreturn]] void failMemory(std::size_t bytes)
-{
-    throw Error(ErrorCode::OutOfMemory, "not enough memory: " + std::to_string(bytes) + " bytes asked for");
-}
-
-/// Zeroed pages that begin at a huge page.
 std::shared_ptr<std::uint8_t> mapStretch(std::size_t bytes)
 {
-    const std::size_t mapped = bytes + hugePage;
-    void *base = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base == MAP_FAILED)
-        failMemory(bytes);
-    auto *start = reinterpret_cast<std::uint8_t *>(roundUp(reinterpret_cast<std::uintptr_t>(base), hugePage));
-#if defined(MADV_HUGEPAGE)
-    madvise(start, bytes, MADV_HUGEPAGE); // a hint; without it everything works, 15 % slower
-#endif
-    return {start, [base, mapped](std::uint8_t *) { munmap(base, mapped); }};
+    const auto pages = std::make_shared<HostPages>(bytes);
+    return {pages, reinterpret_cast<std::uint8_t *>(pages->data())};
 }
 
 } // namespace
@@ -55,7 +42,7 @@ void *AlignedMemory::reserveBytes(std::size_t bytes)
         m_data.reset(static_cast<std::byte *>(std::aligned_alloc(cacheLine, size)));
         m_bytes = m_data != nullptr ? size : 0;
         if (m_data == nullptr)
-            failMemory(size);
+            throw Error(ErrorCode::OutOfMemory, "not enough memory: " + std::to_string(size) + " bytes asked for");
         std::memset(m_data.get(), 0, size);
     }
     return m_data.get();

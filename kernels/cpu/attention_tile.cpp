@@ -51,7 +51,7 @@ KvValues kvValuesOf(DType type)
 }
 
 KvAddresses::KvAddresses(const KvLayer &layer)
-    : m_blockBytes(layer.blockBytes())
+    : m_blockStride(layer.bytesToNextBlock())
 {
     for (int side = 0; side < 2; ++side) {
         Side &of = m_sides[side];

@@ -20,8 +20,8 @@ public:
     [[nodiscard]] const std::byte *row(int side, int block, int head, int token) const
     {
         const Side &of = m_sides[side];
-        return of.first + static_cast<std::size_t>(block) * m_blockBytes + static_cast<std::size_t>(head) * of.headBytes
-            + static_cast<std::size_t>(token) * of.rowBytes;
+        return of.first + static_cast<std::size_t>(block) * m_blockStride
+            + static_cast<std::size_t>(head) * of.headBytes + static_cast<std::size_t>(token) * of.rowBytes;
     }
     [[nodiscard]] std::int64_t rowBytes(int side) const { return static_cast<std::int64_t>(m_sides[side].rowBytes); }
     [[nodiscard]] KvValues values(int side) const { return m_sides[side].values; }
@@ -35,7 +35,7 @@ private:
     };
 
     Side m_sides[2];
-    std::size_t m_blockBytes;
+    std::size_t m_blockStride;
 };
 
 /// What one call of attention is about.

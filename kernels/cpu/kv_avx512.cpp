@@ -177,15 +177,20 @@ template<KvValues V> inline __attribute__((always_inline)) Z storedSixteen(const
     return _mm512_mul_ps(scale, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)));
 }
 
-/// Fetches the row of a position, if there is one.
-inline __attribute__((always_inline)) void fetchRow(const KvTile &tile, int position)
+/// Where positions from `begin` on begin in a group.
+inline int firstInGroup(int group, int begin)
 {
-    const int row = position % kvGroupKeys;
-    if (const auto *group = static_cast<const char *>(tile.groups[position / kvGroupKeys]); group != nullptr)
-        fetchAhead(group, row * tile.rowBytes, (row + 1) * tile.rowBytes);
+    return begin > group * kvGroupKeys ? begin - group * kvGroupKeys : 0;
 }
 
-/// C x 16 columns of the weighted sum.
+/// Fetches rows [begin, end) of a group, if there is one.
+inline void fetchRows(const KvTile &tile, int group, int begin, int end)
+{
+    if (const auto *rows = static_cast<const char *>(tile.groups[group]); rows != nullptr)
+        fetchAhead(rows, begin * tile.rowBytes, end * tile.rowBytes);
+}
+
+/// C x 16 columns of the weighted sum. Row by row of the tile, as many of another are fetched.
 template<KvValues V, int R, int C>
 __attribute__((noinline)) void sumColumns(const KvTile &tile, const KvTile &ahead, int begin, int end, int column,
                                           const float *weights, float *out, std::int64_t stride)
@@ -197,17 +202,22 @@ __attribute__((noinline)) void sumColumns(const KvTile &tile, const KvTile &ahea
         for (int c = 0; c < C; ++c)
             sums[r][c] = _mm512_loadu_ps(out + r * stride + c * 16);
     }
-    for (int position = begin; position < end; ++position) {
-        if (column == 0)
-            fetchRow(ahead, position);
-        const char *row =
-            static_cast<const char *>(tile.groups[position / kvGroupKeys]) + position % kvGroupKeys * tile.rowBytes;
+    for (int group = begin / kvGroupKeys; group * kvGroupKeys < end; ++group) {
+        const int first = firstInGroup(group, begin);
+        const int last = end - group * kvGroupKeys < kvGroupKeys ? end - group * kvGroupKeys : kvGroupKeys;
+        const char *row = static_cast<const char *>(tile.groups[group]) + first * tile.rowBytes;
+        const char *fetched = static_cast<const char *>(ahead.groups[group]) + first * ahead.rowBytes;
+        const std::int64_t fetchedBytes = column == 0 && ahead.groups[group] != nullptr ? ahead.rowBytes : 0;
+        const float *weight = weights + group * kvGroupKeys;
+        for (int position = first; position < last; ++position, row += tile.rowBytes, fetched += fetchedBytes) {
+            fetchAhead(fetched, 0, fetchedBytes);
 #pragma GCC unroll 4
-        for (int c = 0; c < C; ++c) {
-            const Z values = storedSixteen<V>(row, column + c * 16);
+            for (int c = 0; c < C; ++c) {
+                const Z values = storedSixteen<V>(row, column + c * 16);
 #pragma GCC unroll 4
-            for (int r = 0; r < R; ++r)
-                sums[r][c] = _mm512_fmadd_ps(values, _mm512_set1_ps(weights[r * kvTileKeys + position]), sums[r][c]);
+                for (int r = 0; r < R; ++r)
+                    sums[r][c] = _mm512_fmadd_ps(values, _mm512_set1_ps(weight[r * kvTileKeys + position]), sums[r][c]);
+            }
         }
     }
 #pragma GCC unroll 4
@@ -229,8 +239,8 @@ void sumValuesOf(const KvTile &tile, const KvTile &ahead, int begin, int end, co
         const std::int64_t left = stride - c < 64 ? stride - c : 64;
         byColumns[left / 16 - 1](tile, ahead, begin, end, static_cast<int>(c), weights, out + c, stride);
     }
-    for (int position = end; position < kvTileKeys; ++position)
-        fetchRow(ahead, position);
+    for (int group = end / kvGroupKeys; group < kvTileKeys / kvGroupKeys; ++group)
+        fetchRows(ahead, group, firstInGroup(group, end), kvGroupKeys);
 }
 
 template<KvValues V>

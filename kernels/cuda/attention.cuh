@@ -111,7 +111,7 @@ __device__ __forceinline__ void loadTile(const KvPlane &plane, const int *table,
             continue;
         }
         const std::int64_t line = static_cast<std::int64_t>(head) * plane.blockTokens + key % plane.blockTokens;
-        const std::byte *row = plane.data + table[key / plane.blockTokens] * plane.blockBytes + line * plane.rowBytes;
+        const std::byte *row = plane.data + table[key / plane.blockTokens] * plane.blockStride + line * plane.rowBytes;
         loadChunk(plane, reinterpret_cast<const std::uint8_t *>(row), i % chunks * 8, target);
     }
     ptx::commitCopies();

@@ -18,7 +18,7 @@ KvPlane planeOf(const KvLayer &layer, bool keys)
     plane.heads = layer.kvHeads;
     plane.blockTokens = layer.blockTokens;
     plane.headDim = layer.headDim;
-    plane.blockBytes = static_cast<std::int64_t>(layer.blockBytes());
+    plane.blockStride = static_cast<std::int64_t>(layer.bytesToNextBlock());
     plane.rowBytes = static_cast<int>(keys ? layer.keyRowBytes() : layer.valueRowBytes());
     return plane;
 }

@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(32 * warps) kvStoreKernel(RowSpan x, const int
         return; // a row that only fills its step
     const int place = row % plane.heads * plane.blockTokens + slot % plane.blockTokens;
     std::byte *target =
-        plane.data + slot / plane.blockTokens * plane.blockBytes + static_cast<std::int64_t>(place) * plane.rowBytes;
+        plane.data + slot / plane.blockTokens * plane.blockStride + static_cast<std::int64_t>(place) * plane.rowBytes;
     const float *source = rowOf(x, row);
     if constexpr (type == DType::Q8_0) {
         for (int first = 0; first < plane.headDim; first += quantBlock)

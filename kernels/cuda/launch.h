@@ -56,7 +56,7 @@ struct RopeArguments {
 void launchRope(const RowSpan &heads, const RopeArguments &rope, StreamHandle stream);
 
 // kv_store.cu
-/// One plane of a layer: keys, or values. Row of (block, head, token): data + block * blockBytes
+/// One plane of a layer: keys, or values. Row of (block, head, token): data + block * blockStride
 /// + (head * blockTokens + token) * rowBytes.
 struct KvPlane {
     std::byte *data = nullptr;
@@ -64,7 +64,7 @@ struct KvPlane {
     int heads = 0;
     int blockTokens = 0;
     int headDim = 0;
-    std::int64_t blockBytes = 0;
+    std::int64_t blockStride = 0;
     int rowBytes = 0;
 };
 /// x [tokens * heads] rows, slots [tokens], -1 for tokens that are stored nowhere.

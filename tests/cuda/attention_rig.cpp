@@ -51,7 +51,8 @@ Step::Step(const Case &c, std::uint32_t placement)
         blocks += own;
     }
     m_layer = {nullptr, c.keys, c.values, blocks, c.kvHeads, c.blockTokens, c.headDim, c.valueDim > 0};
-    m_bytes.assign(static_cast<std::size_t>(blocks) * m_layer.blockBytes(), std::byte{0xff}); // NaN in every type
+    m_layer.blockStride = m_layer.blockBytes() + 48; // what lies between is another's
+    m_bytes.assign(static_cast<std::size_t>(blocks) * m_layer.blockStride - 48, std::byte{0xff}); // NaN in every type
     m_layer.data = m_bytes.data();
     std::vector<int> places(static_cast<std::size_t>(blocks));
     std::iota(places.begin(), places.end(), 0);
@@ -162,7 +163,7 @@ KvPlane Step::plane(std::byte *data, DType type) const
     plane.heads = m_case.kvHeads;
     plane.blockTokens = m_case.blockTokens;
     plane.headDim = m_case.headDim;
-    plane.blockBytes = static_cast<std::int64_t>(m_layer.blockBytes());
+    plane.blockStride = static_cast<std::int64_t>(m_layer.bytesToNextBlock());
     plane.rowBytes = static_cast<int>(kvRowBytes(type, m_case.headDim));
     return plane;
 }

@@ -376,7 +376,8 @@ void TestCudaRows::kvStore()
     const std::vector<int> places{9, 31, 0, 16, -1, 7, 17, 1}; // the fifth token is stored nowhere
     const std::vector<float> x = oddNumbers(static_cast<int>(places.size()) * heads, headDim);
     KvLayer layer{nullptr, dtype, dtype, blocks, heads, blockTokens, headDim, false};
-    std::vector<std::byte> wanted(blocks * layer.blockBytes(), std::byte{0xff});
+    layer.blockStride = layer.blockBytes() + 48; // what lies between is another's
+    std::vector<std::byte> wanted(blocks * layer.blockStride, std::byte{0xff});
     const std::vector<std::byte> before = wanted;
     layer.data = wanted.data();
     for (std::size_t row = 0; row < places.size() * heads; ++row) {
@@ -397,15 +398,15 @@ void TestCudaRows::kvStore()
         plane.heads = heads;
         plane.blockTokens = blockTokens;
         plane.headDim = headDim;
-        plane.blockBytes = static_cast<std::int64_t>(layer.blockBytes());
+        plane.blockStride = static_cast<std::int64_t>(layer.bytesToNextBlock());
         plane.rowBytes = static_cast<int>(layer.valueRowBytes());
         launchKvStore(rows.span(), deviceSlots.data(), plane, stream);
         if (!cache.bordersIntact())
             return "bytes beyond the cache were written";
         for (std::size_t i = 0; i < wanted.size(); ++i)
             if (cache[i] != wanted[i])
-                return "byte " + std::to_string(i % layer.blockBytes()) + " of block "
-                    + std::to_string(i / layer.blockBytes()) + " is " + std::to_string(int(cache[i])) + ", wanted "
+                return "byte " + std::to_string(i % layer.blockStride) + " of block "
+                    + std::to_string(i / layer.blockStride) + " is " + std::to_string(int(cache[i])) + ", wanted "
                     + std::to_string(int(wanted[i]));
         return {};
     });

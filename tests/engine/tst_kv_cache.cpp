@@ -24,9 +24,9 @@ KvShape shapeOf(DType dtype, int blockTokens = 16)
     return shape;
 }
 
-float *floatsOf(KvCache &cache, int layer)
+float *floatsOf(KvCache &cache, int layer, int block)
 {
-    return reinterpret_cast<float *>(cache.layer(layer).data);
+    return reinterpret_cast<float *>(cache.layer(layer).keys(block, 0));
 }
 
 std::size_t residentBytes()
@@ -87,7 +87,7 @@ void KvCacheTest::blocksThatFit()
 void KvCacheTest::layersAreSeparateAndZero()
 {
     KvCache cache(shapeOf(DType::F32), 4, *m_ops);
-    constexpr std::size_t layerFloats = 4 * 2 * 2 * 16 * 8;
+    constexpr std::size_t blockFloats = 2 * 2 * 16 * 8;
     for (int i = 0; i < 3; ++i) {
         const kernels::KvLayer view = cache.layer(i);
         QCOMPARE(view.blocks, 4);
@@ -95,12 +95,19 @@ void KvCacheTest::layersAreSeparateAndZero()
         QCOMPARE(view.blockTokens, 16);
         QCOMPARE(view.headDim, 8);
         QCOMPARE(view.blockBytes() * 3, cache.shape().bytesPerBlock());
-        for (std::size_t n = 0; n < layerFloats; ++n)
-            QCOMPARE(floatsOf(cache, i)[n], 0.0F);
-        std::fill_n(floatsOf(cache, i), layerFloats, static_cast<float>(i + 1));
+        for (int block = 0; block < 4; ++block) {
+            for (std::size_t n = 0; n < blockFloats; ++n)
+                QCOMPARE(floatsOf(cache, i, block)[n], 0.0F);
+            std::fill_n(floatsOf(cache, i, block), blockFloats, static_cast<float>(4 * i + block + 1));
+        }
     }
     for (int i = 0; i < 3; ++i)
-        QCOMPARE(floatsOf(cache, i)[layerFloats - 1], static_cast<float>(i + 1));
+        for (int block = 0; block < 4; ++block)
+            for (std::size_t n = 0; n < blockFloats; ++n)
+                QCOMPARE(floatsOf(cache, i, block)[n], static_cast<float>(4 * i + block + 1));
+    // Blocks of one number lie together, so that few pages are touched.
+    QCOMPARE(cache.layer(1).data - cache.layer(0).data, static_cast<std::ptrdiff_t>(blockFloats * sizeof(float)));
+    QCOMPARE(cache.layer(0).bytesToNextBlock(), cache.shape().bytesPerBlock());
     QVERIFY_EXCEPTION_THROWN((void)cache.layer(3), kernels::Error);
     QVERIFY_EXCEPTION_THROWN((void)cache.layer(-1), kernels::Error);
 }
@@ -111,15 +118,16 @@ void KvCacheTest::copiesOneBlockInEveryLayer()
     const std::size_t blockElements = 2 * 2 * 16 * 8;
     for (int i = 0; i < 3; ++i) {
         for (std::size_t n = 0; n < 4 * blockElements; ++n)
-            floatsOf(cache, i)[n] = static_cast<float>(1000 * i + static_cast<int>(n));
+            floatsOf(cache, i, static_cast<int>(n / blockElements))[n % blockElements] =
+                static_cast<float>(1000 * i + static_cast<int>(n));
     }
     const auto stream = m_ops->makeStream();
     cache.copyBlock({2, 1}, *stream);
     for (int i = 0; i < 3; ++i) {
-        const float *layer = floatsOf(cache, i);
-        QCOMPARE(std::memcmp(layer + blockElements, layer + 2 * blockElements, blockElements * sizeof(float)), 0);
-        QCOMPARE(layer[blockElements - 1], static_cast<float>(1000 * i + 511));
-        QCOMPARE(layer[3 * blockElements], static_cast<float>(1000 * i + 1536));
+        QCOMPARE(std::memcmp(floatsOf(cache, i, 1), floatsOf(cache, i, 2), blockElements * sizeof(float)), 0);
+        QCOMPARE(floatsOf(cache, i, 0)[blockElements - 1], static_cast<float>(1000 * i + 511));
+        QCOMPARE(floatsOf(cache, i, 1)[0], static_cast<float>(1000 * i + 1024));
+        QCOMPARE(floatsOf(cache, i, 3)[0], static_cast<float>(1000 * i + 1536));
     }
     QVERIFY_EXCEPTION_THROWN(cache.copyBlock({1, 1}, *stream), kernels::Error);
     QVERIFY_EXCEPTION_THROWN(cache.copyBlock({0, 4}, *stream), kernels::Error);
@@ -134,13 +142,13 @@ void KvCacheTest::keysOnlyTakesHalf()
     KvCache cache(shape, 3, *m_ops);
     QVERIFY(cache.layer(0).keysOnly);
     const std::size_t blockElements = 2 * 16 * 8;
-    std::fill_n(floatsOf(cache, 1) + blockElements, blockElements, 5.0F);
+    std::fill_n(floatsOf(cache, 1, 1), blockElements, 5.0F);
     const auto stream = m_ops->makeStream();
     cache.copyBlock({1, 2}, *stream);
-    QCOMPARE(floatsOf(cache, 1)[2 * blockElements], 5.0F);
-    QCOMPARE(floatsOf(cache, 1)[3 * blockElements - 1], 5.0F);
-    QCOMPARE(floatsOf(cache, 1)[blockElements - 1], 0.0F);
-    QCOMPARE(floatsOf(cache, 0)[2 * blockElements], 0.0F);
+    QCOMPARE(floatsOf(cache, 1, 2)[0], 5.0F);
+    QCOMPARE(floatsOf(cache, 1, 2)[blockElements - 1], 5.0F);
+    QCOMPARE(floatsOf(cache, 1, 0)[blockElements - 1], 0.0F);
+    QCOMPARE(floatsOf(cache, 0, 2)[0], 0.0F);
 }
 
 void KvCacheTest::memoryIsCommittedWhenWritten()
@@ -159,7 +167,7 @@ void KvCacheTest::movesTokensBetweenBlockSizes()
     KvCache large(shapeOf(DType::F32, 32), 2, *m_ops);
     const auto element = [](KvCache &cache, int layer, int slot, int plane, int head, int i) -> float & {
         const int size = cache.shape().blockTokens;
-        return floatsOf(cache, layer)[((((slot / size) * 2 + plane) * 2 + head) * size + slot % size) * 8 + i];
+        return floatsOf(cache, layer, slot / size)[((plane * 2 + head) * size + slot % size) * 8 + i];
     };
     const auto forAll = [](const auto &function) {
         for (int layer = 0; layer < 3; ++layer)
@@ -204,11 +212,8 @@ void KvCacheTest::layersWithAWindowHaveBlocksOfTheirOwn()
     const std::size_t blockFloats = ofLayer / sizeof(float);
     for (int i = 0; i < 3; ++i)
         for (int block = 0; block < (i == 1 ? 10 : 4); ++block)
-            std::fill_n(floatsOf(cache, i) + static_cast<std::size_t>(block) * blockFloats, blockFloats,
-                        static_cast<float>(100 * i + block));
-    const auto valueOf = [&](KvCache &in, int layer, int block) {
-        return floatsOf(in, layer)[static_cast<std::size_t>(block) * blockFloats];
-    };
+            std::fill_n(floatsOf(cache, i, block), blockFloats, static_cast<float>(100 * i + block));
+    const auto valueOf = [&](KvCache &in, int layer, int block) { return floatsOf(in, layer, block)[0]; };
     const auto stream = m_ops->makeStream();
     cache.copyBlock({1, 3, true}, *stream);
     cache.copyBlock({7, 2, false}, *stream);

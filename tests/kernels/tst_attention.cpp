@@ -96,7 +96,9 @@ public:
     {
         const AttentionShape &a = shape.attention;
         m_layer = {nullptr, shape.keys, shape.values, blocks, a.kvHeads, blockTokens, a.headDim, a.valuesInKeys};
-        m_bytes.assign(static_cast<std::size_t>(blocks) * m_layer.blockBytes(), std::byte{0xff}); // NaN in every type
+        m_layer.blockStride = m_layer.blockBytes() + 48; // what lies between is another's
+        m_bytes.assign(static_cast<std::size_t>(blocks) * m_layer.blockStride - 48,
+                       std::byte{0xff}); // NaN in every type
         m_layer.data = m_bytes.data();
         std::iota(m_free.begin(), m_free.end(), 0);
         std::shuffle(m_free.begin(), m_free.end(), std::mt19937(seed));

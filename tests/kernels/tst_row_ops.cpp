@@ -349,7 +349,8 @@ void TestRowOps::kvStore()
             places.push_back((t * 7 + 3) % 64);
         const auto type = static_cast<DType>(kv);
         KvLayer layer{nullptr, type, DType::F16, 8, 3, 8, headDim, false}; // the types of keys and values may differ
-        std::vector<std::byte> found(8 * layer.blockBytes(), std::byte{0x5a});
+        layer.blockStride = layer.blockBytes() + 40;                       // what lies between is another's
+        std::vector<std::byte> found(8 * layer.blockStride, std::byte{0x5a});
         std::vector<std::byte> wanted = found;
         layer.data = found.data();
         ops->kvStore(k.heads(3), v.heads(3), layer, places, *stream);
@@ -374,14 +375,14 @@ void TestRowOps::gatherAndCopyBlock()
         QVERIFY(
             std::memcmp(&out.data[r * 36 + 2], &x.data[static_cast<std::size_t>(rows[r]) * 36 + 2], 31 * sizeof(float))
             == 0);
-    std::vector<std::byte> layer(5 * 2 * 3 * 8 * 4 * 2);
+    constexpr std::size_t block = 2 * 3 * 8 * 4 * 2;
+    constexpr std::size_t stride = block + 24;
+    std::vector<std::byte> layer(5 * stride);
     for (std::size_t i = 0; i < layer.size(); ++i)
         layer[i] = static_cast<std::byte>(i * 7 / 3);
     std::vector<std::byte> wanted = layer;
-    const std::size_t block = layer.size() / 5;
-    std::copy_n(layer.begin() + static_cast<std::ptrdiff_t>(3 * block), block,
-                wanted.begin() + static_cast<std::ptrdiff_t>(block));
-    ops->copyBlock({layer.data(), DType::F16, DType::F16, 5, 3, 8, 4, false}, 3, 1, *stream);
+    std::copy_n(layer.begin() + 3 * stride, block, wanted.begin() + stride);
+    ops->copyBlock({layer.data(), DType::F16, DType::F16, 5, 3, 8, 4, false, stride}, 3, 1, *stream);
     QVERIFY(layer == wanted);
 }
 
