@@ -89,6 +89,12 @@ chat_load() {
     server=
 }
 
+# One token; theirs computes it and draws none.
+start_both() {
+    record ours "$model" start "$lathe" generate "$model" -p a -n 1 --temperature 0 --threads "$threads" -q
+    record theirs "$model" start "$peers/llama-bench" -m "$model" -p 1 -n 0 -r 1 --no-warmup -t "$threads" -o jsonl
+}
+
 for model in "${models[@]}"; do
     openvino=$has_openvino
     for ((round = 1; round <= rounds; ++round)); do
@@ -118,10 +124,9 @@ for model in "${models[@]}"; do
             record theirs "$model" depth "$peers/llama-bench" -m "$model" -p 0 -n 32 -d "$depth" -r 1 -t "$threads" \
                 -o jsonl
         fi
-        if [ -n "$start" ]; then # theirs computes one token and draws none
-            record ours "$model" start "$lathe" generate "$model" -p a -n 1 --temperature 0 --threads "$threads" -q
-            record theirs "$model" start "$peers/llama-bench" -m "$model" -p 1 -n 0 -r 1 --no-warmup -t "$threads" \
-                -o jsonl
+        if [ -n "$start" ]; then
+            results=$work/unused start_both # whoever comes first would wait for memory that longer runs gave back
+            start_both
         fi
         if [ -n "$chats" ]; then
             chat_load ours "$model" "$round" 18642 "$lathe" serve "$model" --port 18642 --no-api-key \
